@@ -8,7 +8,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.engine.write.settings import BUCKETS, INDEX_TYPE, RECORD_KEY_OPTION
+from penstock.engine.write.index_choice import refuse_other_index
+from penstock.engine.write.settings import BUCKETS, INDEX_TYPE, RECORD_KEY_OPTION, check_key_form
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.reader.merge.ordering import check_ordering_type
 from penstock.table.config.change_logging import ChangeLogging
@@ -22,6 +23,7 @@ from penstock.table.storage.local_writes import WritableStorage, open_writable
 from penstock.writer.index.bucket import MAX_BUCKETS
 from penstock.writer.metadata_table.create import create_metadata_table
 from penstock.writer.rows.chunks import without_pandas_index
+from penstock.writer.rows.key_types import check_key_type, check_partition_type, field_type
 from penstock.writer.rows.row_operations import STORES_OPERATIONS
 from penstock.writer.rows.timestamp_partitions import PREFIX
 from penstock.writer.rows.timestamp_partitions import time_partitions as parsed_options
@@ -80,7 +82,6 @@ def create_table(
     where = f"table {redacted_uri(storage.base_path)}"
     keys, partitions, order = (_names(given) for given in (record_key, partition_by, ordering))
     stored = stored_arrow_schema(without_pandas_index(schema))
-    _check_columns(stored, keys, [column.partition(":")[0] for column in partitions], order, where)
     if table_type not in _TYPES:
         raise ConfigurationError(f"table_type: got {table_type[:40]!r}, expected {' or '.join(_TYPES)}")
     table_name = name or storage.base_path.rstrip("/").rpartition("/")[2]
@@ -98,10 +99,13 @@ def create_table(
         create_schema_json=avro_schema_json(stored, table_name, meta_columns=False),
         change_logging=_change_logging(change_logging),
     )
+    times = _time_properties(table, time_partitions or {}, where)
+    _check_columns(table, stored, times, where)
+    check_key_form(table.key_generator, keys, table_version, where)
     properties = {
         **new_table_properties(table),
         **_index_properties(index, buckets, keys, where),
-        **_time_properties(table, time_partitions or {}, where),
+        **times,
         **(_CHANGELOG_PROPERTIES if store_operations else {}),
     }
     if metadata_table and table_version != 9:
@@ -151,26 +155,31 @@ def _time_properties(table: NewTable, options: Mapping[str, str], where: str) ->
             f"{where}: key generator CUSTOM needs version 9: tables of version {table.version} do not record which "
             "partition columns are times"
         )
-    if has_times:
-        parsed_options(named, where)
-    elif named:
+    if named and not has_times:
         raise ConfigurationError(f"{where}: got time_partitions, and no partition column is a TIMESTAMP")
     return named
 
 
-def _check_columns(
-    schema: pa.Schema, keys: Sequence[str], partitions: Sequence[str], ordering: Sequence[str], where: str
-) -> None:
+def _check_columns(table: NewTable, schema: pa.Schema, times: Mapping[str, str], where: str) -> None:
+    """SchemaMismatch or UnsupportedFeature for a column that a write would refuse."""
     reserved = [name for name in schema.names if name in (*META_COLUMNS, OPERATION)]
     if reserved:
         raise SchemaMismatch(f"{where}: column {reserved[0]!r} is one of Hudi's own: leave it out")
-    for what, names in (("record_key", keys), ("partition_by", partitions), ("ordering", ordering)):
+    partitions = [column.partition(":")[0] for column in table.partition_fields]
+    for what, names in (("partition_by", partitions), ("ordering", table.ordering_fields)):
         for column in names:
             if column not in schema.names:
-                raise SchemaMismatch(
-                    f"{where}: {what} names column {column!r}, and the schema has {', '.join(schema.names)[:500]}"
-                )
-    for column in ordering:
+                raise _no_column(what, column, schema, where)
+    for column in table.record_key_fields:
+        kind = field_type(schema, column)
+        if kind is None:
+            raise _no_column("record_key", column, schema, where)
+        check_key_type(kind, f"{where}: key column {column!r}")
+    for column, field in zip(partitions, table.partition_fields, strict=True):
+        is_time = table.key_generator == "TIMESTAMP" or field.endswith(":TIMESTAMP")
+        form = parsed_options(times, where) if is_time else None
+        check_partition_type(schema.field(column).type, form, f"{where}: partition column {column!r}")
+    for column in table.ordering_fields:
         kind = schema.field(column).type
         check_ordering_type(kind, f"{where}: ordering column {column!r}")
         if pa.types.is_date(kind):
@@ -180,9 +189,16 @@ def _check_columns(
             )
 
 
+def _no_column(what: str, column: str, schema: pa.Schema, where: str) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"{where}: {what} names column {column!r}, and the schema has {', '.join(schema.names)[:500]}"
+    )
+
+
 def _index_properties(index: str, buckets: int | None, keys: Sequence[str], where: str) -> dict[str, str]:
     """The index, which Hudi's writers and procedures then use. Its procedures know the record key only from the option
     of writers, and fail without it on a bucket index (Hudi `HoodieIndexConfig.validateBucketIndexConfig`)."""
+    refuse_other_index(index, where)
     if index == "simple" and buckets is None:
         return {INDEX_TYPE: "SIMPLE"}
     if index == "bucket" and buckets is not None and 1 <= buckets < MAX_BUCKETS:

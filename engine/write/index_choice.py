@@ -54,12 +54,11 @@ def chosen_index(index: str | None, buckets: int | None, properties: TableProper
             f"{where} does not say which index its writers use, as Hudi stores none: give index='bucket' with the "
             "number of buckets, or index='simple', as in all its writers; another index repeats rows"
         )
+    refuse_other_index(name, where)
     if index and stored and index.upper() != stored:
         raise ConfigurationError(
             f"{where}: got index={index[:40]!r}, and the table was created with {stored.lower()!r}"
         )
-    if name in _REFUSED:
-        raise UnsupportedFeature(f"{where}: index {name.lower()!r} cannot be written: {_REFUSED[name]}")
     if name == "SIMPLE":
         if buckets is not None:
             raise ConfigurationError(f"{where}: got buckets={buckets} with a simple index, which has none")
@@ -68,6 +67,12 @@ def chosen_index(index: str | None, buckets: int | None, properties: TableProper
         raise ConfigurationError(f"{where}: got index={name.lower()[:40]!r}, expected 'bucket' or 'simple'")
     number = _buckets(buckets, stored_buckets, where)
     return UncountedBuckets() if number is None else BucketIndex(number)
+
+
+def refuse_other_index(index: str, where: str) -> None:
+    """UnsupportedFeature, beginning with `where`, with the reason, for an index of Hudi that Penstock does not keep."""
+    if reason := _REFUSED.get(index.upper()):
+        raise UnsupportedFeature(f"{where}: index {index.lower()!r} cannot be written: {reason}")
 
 
 def _buckets(given: int | None, stored: str, where: str) -> int | None:

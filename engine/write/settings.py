@@ -18,10 +18,12 @@ from penstock.table.config.change_logging import ChangeLogging, change_logging
 from penstock.table.config.merge_rules import refuse_unsupported, rules_of_writes
 from penstock.table.config.properties import TableProperties
 from penstock.table.hudi_table import HudiTable
+from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.zones import named_zone
 from penstock.writer.metadata_table.update import refuse_unkept
+from penstock.writer.rows.key_types import check_key_type, field_type
 from penstock.writer.rows.partition_paths import PartitionPaths
 from penstock.writer.rows.row_operations import STORES_OPERATIONS
 
@@ -70,7 +72,12 @@ class WriteSettings:
         return OrderingColumns(names=names, types=types, dotted=False, deletes_win=False, place=self.where)
 
     def keys(self, record: RecordSchema) -> KeyMaker:
-        """How record keys are made of rows with this schema."""
+        """How record keys are made of rows with this schema. UnsupportedFeature for a type of a key column whose text
+        Hudi's writers do not agree on; SchemaMismatch for one that no key has."""
+        schema = arrow_schema(record)
+        for name in self.key_fields:
+            if (kind := field_type(schema, name)) is not None:
+                check_key_type(kind, f"{self.where}: key column {name!r}")
         return key_maker(self.key_fields, record, self.where)
 
 
@@ -171,14 +178,20 @@ def _key_fields(properties: TableProperties, where: str) -> tuple[str, ...]:
     fields = properties.record_key_fields
     if not fields:
         raise UnsupportedFeature(f"{where} has no record key (hoodie.table.recordkey.fields): Hudi generates its keys")
-    if properties.keygen_name in COMPLEX_KEYS and len(fields) == 1 and properties.version < 9:
-        raise UnsupportedFeature(
-            f"{where}: a complex key generator with the one key column {fields[0]!r}: releases of Hudi write such keys "
-            "in two forms, and the table does not record which"
-        )
+    check_key_form(properties.keygen_name, fields, properties.version, where)
     if properties.keygen_name in SIMPLE_KEYS and len(fields) > 1:
         raise TableError(f"{where}: a simple key generator with {len(fields)} key columns, expected one")
     return fields
+
+
+def check_key_form(generator: str, fields: Sequence[str], version: int, where: str) -> None:
+    """UnsupportedFeature, beginning with `where`, for keys whose form no table of this version records."""
+    if generator in COMPLEX_KEYS and len(fields) == 1 and version < 9:
+        raise UnsupportedFeature(
+            f"{where}: a complex key generator with the one key column {fields[0]!r}, in a table of version {version}: "
+            "releases of Hudi write such keys in two forms, and the table does not record which; have two key columns, "
+            "one partition column or none, or version 9"
+        )
 
 
 def joined(names: Sequence[str]) -> str:

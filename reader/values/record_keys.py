@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +23,8 @@ RECORD_KEY: Final = "_hoodie_record_key"
 _NULL: Final = "__null__"
 _EMPTY: Final = "__empty__"
 _SCALARS: Final = (Primitive, Decimal, EnumType, Fixed)
+_DIGITS: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
+_NO_TEXT: Final = np.zeros(1, np.int64)
 _MILLIS: Final = ("timestamp-millis", "local-timestamp-millis", "time-millis")
 
 
@@ -136,10 +139,15 @@ def _not_null(keys: pa.Array, name: str) -> pa.Array:
 
 
 def _hexadecimal(column: pa.Array) -> pa.Array:
-    """Two digits per byte. Distinct values are converted one by one."""
-    encoded = column.dictionary_encode()
-    texts = [None if value is None else value.hex() for value in encoded.dictionary.to_pylist()]
-    return pa.array(texts, pa.string()).take(encoded.indices)
+    """Two digits per byte."""
+    texts = column.cast(pa.large_binary())
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1] if len(texts) else _NO_TEXT
+    content = np.frombuffer(data if data is not None and data.size else b"\0", np.uint8)[bounds[0] : bounds[-1]]
+    digits = _DIGITS[np.stack([content >> 4, content & 15], axis=1)]
+    ends = pa.py_buffer((bounds - bounds[0]) * 2)
+    hexadecimal = pa.Array.from_buffers(pa.large_string(), len(texts), [None, ends, pa.py_buffer(digits)])
+    return pc.if_else(texts.is_valid(), hexadecimal, None).cast(pa.string())
 
 
 def _part(name: str, texts: pa.Array) -> pa.Array:

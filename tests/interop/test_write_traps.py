@@ -18,7 +18,7 @@ import pytest
 import penstock
 from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
-from penstock.proto.errors import UnsupportedFeature, WriteConflict
+from penstock.proto.errors import WriteConflict
 from tests.interop.test_writes import hudis_options
 from tests.unit.engine.write.killed_storage import Killed, KilledStorage, as_other_process
 from tests.unit.engine.write.recorded_storage import SCHEMA, Lake, Row, arrow, rows_of, upserted
@@ -276,13 +276,6 @@ def test_trap_24_hudi_finds_the_keys_that_penstock_wrote(
     for table in (hudi.read(path), penstock.read(str(path)).read_all()):
         assert table["seq"].to_pylist() == [3] * len(values)
         assert sorted(table["_hoodie_record_key"].to_pylist()) == sorted(stored["_hoodie_record_key"].to_pylist())
-
-
-def test_trap_24_version_6_does_not_record_the_form_of_one_complex_key(tmp_path: pathlib.Path) -> None:
-    schema = pa.schema([(name, pa.string()) for name in "kpq"])
-    create_table(str(tmp_path / "t"), schema, record_key="k", partition_by=["p", "q"], table_version=6, buckets=1)
-    with pytest.raises(UnsupportedFeature, match="in two forms"):
-        write(str(tmp_path / "t"), pa.table({"k": ["a"], "p": ["b"], "q": ["c"]}))
 
 
 def arrow_type(name: str) -> pa.DataType:

@@ -66,6 +66,8 @@ class PartitionPaths:
             column = rows.column(name)
             if name in self.times and pa.types.is_timestamp(column.type):
                 column = column.cast(pa.int64())  # Hudi's writers have the number that Avro stores
+            if name in self.times:
+                column = self.times[name].coarse(column)
             encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
             segments.append([self._segment(name, value, where) for value in encoded.dictionary.to_pylist()])
             combinations *= max(1, len(segments[-1]))

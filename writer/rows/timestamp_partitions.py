@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+import pyarrow as pa
+
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.table.timeline.zones import named_zone
 
@@ -34,6 +37,10 @@ _SCALARS: Final = {
 _DATE_STRING: Final = "DATE_STRING"
 _TOKEN: Final = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z']")
 _WIDTHS: Final = {"yyyy": 4, "MM": 2, "dd": 2, "HH": 2, "mm": 2, "ss": 2, "SSS": 3}
+_DAY_MS: Final = 86_400_000
+_STEPS_MS: Final = {"HH": 3_600_000, "mm": 60_000, "ss": 1_000, "SSS": 1}
+"""Field of a pattern -> milliseconds in which its text stays."""
+_QUARTER_MS: Final = 900_000
 _OFFSET: Final = re.compile(r"GMT([+-])(\d{1,2}):?(\d{2})?")
 _FIRST_DAY_MS: Final = -62_135_510_400_000
 _LAST_DAY_MS: Final = 253_402_214_400_000
@@ -56,6 +63,28 @@ class TimePartitions:
     """The pattern of a path, as tokens."""
     writes_in: datetime.tzinfo
     """The zone of a path."""
+
+    def coarse(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The column with fewer distinct values: numbers with the same path are rounded down to one of them. Other
+        columns, and those with a number that has no path, are unchanged."""
+        step_ms = min((_STEPS_MS.get(token, _DAY_MS) for token in self.writes), default=_DAY_MS)
+        if not self.unit_us or step_ms * 1000 <= self.unit_us or not pa.types.is_integer(column.type):
+            return column
+        whole = column.cast(pa.int64()).combine_chunks()
+        numbers = whole.fill_null(0).to_numpy(zero_copy_only=False)
+        first, last = (bound * 1000 // self.unit_us for bound in (_FIRST_DAY_MS, _LAST_DAY_MS))
+        if ((numbers <= first) | (numbers >= last)).any():
+            return column
+        if self.unit_us == 1:  # Java's conversion to milliseconds drops the rest, also of negative numbers
+            moments = numbers // 1000 + ((numbers < 0) & (numbers % 1000 != 0))
+        else:
+            moments = numbers * (self.unit_us // 1000)
+        rounded = _rounded(moments, step_ms, self.writes_in) * 1000
+        if (rounded % self.unit_us).any():
+            return column
+        return pa.chunked_array(
+            [pa.array(rounded // self.unit_us, mask=whole.is_null().to_numpy(zero_copy_only=False))]
+        )
 
     def text(self, value: object, where: str) -> str:
         """The path of a value. SchemaMismatch, beginning with `where`, for a value without one."""
@@ -186,6 +215,27 @@ def _zone(name: str, what: str) -> datetime.tzinfo:
         raise ConfigurationError(
             f"{what} is {name[:80]!r}: expected a zone such as UTC, Asia/Tokyo or GMT+8:00"
         ) from None
+
+
+def _rounded(moments: np.ndarray, step_ms: int, zone: datetime.tzinfo) -> np.ndarray:
+    """Milliseconds after 1970, rounded down to a step of the zone's clock. Around its changes they stay."""
+    if isinstance(zone, datetime.timezone):
+        shift = zone.utcoffset(None) // datetime.timedelta(milliseconds=1)
+        return np.asarray((moments + shift) // step_ms * step_ms - shift)
+    step_ms = min(step_ms, _QUARTER_MS)
+    blocks, place = np.unique(moments // step_ms, return_inverse=True)
+    is_even = np.array([_is_even(block * step_ms, step_ms, zone) for block in blocks.tolist()], bool)
+    return np.where(is_even[place], blocks[place] * step_ms, moments)
+
+
+def _is_even(first_ms: int, step_ms: int, zone: datetime.tzinfo) -> bool:
+    """Whether the clock of the zone neither changes in a step nor begins another one."""
+    offsets = {
+        (_EPOCH + datetime.timedelta(milliseconds=moment)).astimezone(zone).utcoffset()
+        for moment in (first_ms, first_ms + step_ms - 1)
+    }
+    offset = offsets.pop()
+    return not offsets and offset is not None and not offset % datetime.timedelta(milliseconds=step_ms)
 
 
 def _moment_of_ms(milliseconds: int, where: str) -> datetime.datetime:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _Table = Annotated[str, typer.Argument(metavar="TABLE", help="Path of a table on a local file system.")]
+_INDEXES = "bucket|simple"  # not an enumeration: the error for another index of Hudi has its reason
 _Form = Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")]
 
 
@@ -32,13 +33,6 @@ class TableKind(StrEnum):
 
     MERGE_ON_READ = "merge_on_read"
     COPY_ON_WRITE = "copy_on_write"
-
-
-class IndexKind(StrEnum):
-    """Indexes of a table."""
-
-    BUCKET = "bucket"
-    SIMPLE = "simple"
 
 
 class ChangeLoggingKind(StrEnum):
@@ -98,7 +92,7 @@ def create(
     ] = None,
     table_type: Annotated[TableKind, typer.Option("--table-type", help="Type of the table.")] = TableKind.MERGE_ON_READ,
     table_version: Annotated[int, typer.Option("--table-version", help="Table version: 9 or 6.")] = 9,
-    index: Annotated[IndexKind, typer.Option("--index", help="Index of all writers.")] = IndexKind.BUCKET,
+    index: Annotated[str, typer.Option("--index", metavar=_INDEXES, help="Index of all writers.")] = "bucket",
     buckets: Annotated[
         int | None, typer.Option("--buckets", help="Buckets of a partition, for a bucket index.", show_default=False)
     ] = None,
@@ -137,7 +131,7 @@ def create(
         ordering=ordering or (),
         table_type=table_type.value,
         table_version=table_version,
-        index=index.value,
+        index=index,
         buckets=buckets,
         name=name,
         hive_style_partitioning=hive_style,
@@ -161,11 +155,17 @@ def write(
     ],
     operation: Annotated[WriteKind, typer.Option("--operation", help="What the rows do.")] = WriteKind.UPSERT,
     index: Annotated[
-        IndexKind | None,
-        typer.Option("--index", help="Index of the table's writers, if `create` did not store it.", show_default=False),
+        str | None,
+        typer.Option(
+            "--index",
+            metavar=_INDEXES,
+            help="Index of the table's writers, if `create` did not store it.",
+            show_default=False,
+        ),
     ] = None,
     buckets: Annotated[
-        int | None, typer.Option("--buckets", help="Buckets of a partition.", show_default=False)
+        int | None,
+        typer.Option("--buckets", help="Buckets of a partition; by default those of the files.", show_default=False),
     ] = None,
     timeline_timezone: Annotated[
         str, typer.Option("--timeline-timezone", metavar="ZONE", help="Zone of the writers of a LOCAL timeline.")
@@ -197,9 +197,9 @@ def write(
 
     result = write_table(
         table,
-        _rows_of(file),
+        _rows_of(file, table),
         operation.value,
-        index=None if index is None else index.value,
+        index=index,
         buckets=buckets,
         timeline_timezone=timeline_timezone,
         sole_writer=sole_writer,
@@ -246,10 +246,10 @@ def _time_options(given: list[str] | None) -> dict[str, str]:
     return options
 
 
-def _rows_of(file: str) -> pa.RecordBatchReader:
-    from penstock.engine.write.data_files import read_rows
+def _rows_of(file: str, table: str) -> pa.RecordBatchReader:
+    from penstock.engine.write.data_files import is_json, read_rows, table_columns
 
-    return read_rows(file)
+    return read_rows(file, table_columns(table) if is_json(file) else None)
 
 
 def _schema_of(file: str) -> pa.Schema:

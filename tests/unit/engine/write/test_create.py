@@ -2,19 +2,59 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import pathlib
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import penstock
 from penstock.engine.write.create import create_table
-from penstock.proto.errors import ConfigurationError, SchemaMismatch
+from penstock.engine.write.write import write
+from penstock.proto.errors import ConfigurationError, SchemaMismatch, UnsupportedFeature
 from penstock.table.config.properties import load_properties
 from penstock.table.storage.local_writes import LocalStorage
 
 SCHEMA = pa.schema([("id", pa.string()), ("seq", pa.int64()), ("city", pa.string()), ("day", pa.date32())])
 TIMES = {"timestamp.type": "UNIX_TIMESTAMP", "output.dateformat": "yyyy-MM"}
+TEXT_TIMES = {
+    "timestamp.type": "DATE_STRING",
+    "input.dateformat": "yyyy-MM-dd",
+    "output.dateformat": "yyyy-MM",
+    "timezone": "UTC",
+}
+TYPES: dict[str, pa.DataType] = {
+    "id": pa.string(),
+    "text": pa.string(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "bool": pa.bool_(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "decimal": pa.decimal128(10, 2),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "local": pa.timestamp("us"),
+    "bytes": pa.binary(),
+    "list": pa.list_(pa.string()),
+    "map": pa.map_(pa.string(), pa.string()),
+    "struct": pa.struct([("x", pa.string()), ("inner", pa.struct([("y", pa.int32())]))]),
+}
+OF_EACH_TYPE = pa.schema(list(TYPES.items()))
+VALUES: dict[str, Any] = {
+    "id": "a",
+    "text": "2024-01-05",
+    "int": 1,
+    "long": 2,
+    "bool": True,
+    "float": 0.5,
+    "double": 1e10,
+    "date": datetime.date(2020, 1, 5),
+    "decimal": decimal.Decimal("1.50"),
+    "struct": {"x": "b", "inner": {"y": 7}},
+}
 
 
 def create(path: pathlib.Path, **settings: Any) -> dict[str, str]:
@@ -43,7 +83,61 @@ def create(path: pathlib.Path, **settings: Any) -> dict[str, str]:
         ({"buckets": None}, ConfigurationError, "buckets=None, expected index='bucket' with the number of buckets"),
         ({"buckets": 0}, ConfigurationError, "buckets=0, expected"),
         ({"index": "simple"}, ConfigurationError, r"index='simple' and buckets=2, expected .*index='simple' without"),
-        ({"index": "hbase"}, ConfigurationError, "index='hbase'"),
+        ({"index": "hbase"}, UnsupportedFeature, "index 'hbase' cannot be written: its keys are in HBase, outside of"),
+        ({"index": "hash"}, ConfigurationError, "index='hash'"),
+        (
+            {"partition_by": ["city", "seq"], "table_version": 6},
+            UnsupportedFeature,
+            "one key column 'id', in a table of version 6: .* have two key columns, one partition column or none, or",
+        ),
+        *(
+            (
+                {"schema": OF_EACH_TYPE, "record_key": name},
+                UnsupportedFeature,
+                f"key column '{name}' is .*rows would repeat",
+            )
+            for name in ("timestamp", "local", "bytes")
+        ),
+        *(
+            ({"schema": OF_EACH_TYPE, "record_key": name}, SchemaMismatch, f"key column '{name}' is .*of a plain type")
+            for name in ("list", "struct", "struct.inner", "map")
+        ),
+        (
+            {"schema": OF_EACH_TYPE, "record_key": "struct.none"},
+            SchemaMismatch,
+            r"record_key names column 'struct\.none', and",
+        ),
+        (
+            {"schema": OF_EACH_TYPE, "partition_by": "struct.x"},
+            SchemaMismatch,
+            r"partition_by names column 'struct\.x'",
+        ),
+        *(
+            (
+                {"schema": OF_EACH_TYPE, "partition_by": name},
+                UnsupportedFeature,
+                f"partition column '{name}' is .*disagree",
+            )
+            for name in ("timestamp", "local", "bytes", "float", "double", "list", "struct", "map")
+        ),
+        *(
+            (
+                {"schema": OF_EACH_TYPE, "partition_by": name, "key_generator": "TIMESTAMP", "time_partitions": TIMES},
+                SchemaMismatch,
+                f"partition column '{name}' is .*: expected whole numbers or timestamps",
+            )
+            for name in ("text", "date", "decimal", "double", "bool")
+        ),
+        (
+            {
+                "schema": OF_EACH_TYPE,
+                "partition_by": ["text:SIMPLE", "int:TIMESTAMP"],
+                "key_generator": "CUSTOM",
+                "time_partitions": TEXT_TIMES,
+            },
+            SchemaMismatch,
+            "partition column 'int' is int32: expected text, as its time partitions say",
+        ),
         (
             {"partition_by": "city", "time_partitions": TIMES},
             ConfigurationError,
@@ -135,3 +229,26 @@ def test_time_partitions_are_recorded_once_with_prefix(tmp_path: pathlib.Path) -
     raw = create(tmp_path / "t", partition_by="seq", key_generator="timestamp", time_partitions=given)
     recorded = {name: value for name, value in raw.items() if "timebased" in name}
     assert recorded == {f"hoodie.keygen.timebased.{name}": value for name, value in TIMES.items()}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"record_key": name} for name in ("text", "int", "long", "bool", "float", "double", "date", "decimal")),
+        *({"record_key": name} for name in ("struct.x", ["struct.inner.y", "id"])),
+        *({"partition_by": name} for name in ("text", "int", "long", "bool", "date", "decimal")),
+        {"partition_by": "long", "key_generator": "TIMESTAMP", "time_partitions": TIMES},
+        {"partition_by": "timestamp", "key_generator": "TIMESTAMP", "time_partitions": TIMES},
+        {"partition_by": "text:TIMESTAMP", "key_generator": "CUSTOM", "time_partitions": TEXT_TIMES},
+        {"partition_by": ["text", "int"]},
+        {"partition_by": "text", "table_version": 6},
+    ],
+    ids=str,
+)
+@pytest.mark.sampled(4)
+def test_table_that_is_created_can_be_written(tmp_path: pathlib.Path, settings: dict[str, Any]) -> None:
+    create(tmp_path / "t", schema=OF_EACH_TYPE, **settings)
+    row = pa.Table.from_pylist([VALUES], OF_EACH_TYPE)
+    write(str(tmp_path / "t"), row)
+    write(str(tmp_path / "t"), row)
+    assert penstock.read(str(tmp_path / "t")).read_all().num_rows == 1

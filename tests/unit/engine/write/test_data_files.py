@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import pathlib
 
 import pyarrow as pa
@@ -9,7 +11,8 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.engine.write.data_files import read_rows, read_schema
+from penstock.engine.write.create import create_table
+from penstock.engine.write.data_files import read_rows, read_schema, table_columns
 from penstock.proto.errors import ConfigurationError
 from penstock.table.schema.avro_text import avro_schema_json
 
@@ -74,3 +77,65 @@ def test_other_files_are_refused(folder: pathlib.Path, name: str) -> None:
     for read in (read_rows, read_schema):
         with pytest.raises(ConfigurationError, match=r"expected \.parquet|there is no such file"):
             read(str(folder / name))
+
+
+TYPES = pa.schema(
+    [
+        ("id", pa.string()),
+        ("i", pa.int32()),
+        ("f", pa.float64()),
+        ("d", pa.decimal128(10, 2)),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("local", pa.timestamp("us")),
+        ("bytes", pa.binary()),
+        ("list", pa.list_(pa.field("element", pa.decimal128(4, 1)))),
+        ("map", pa.map_(pa.string(), pa.int32())),
+        ("days", pa.list_(pa.field("element", pa.date32()))),
+    ]
+)
+TEXT = """\
+{"id": "a", "i": 1, "f": 2, "d": "1.25", "day": "2024-01-31", "at": "2024-01-31T01:00:00+01:00", "bytes": "xy", \
+"local": "2024-01-31 01:00:00.000001", "list": ["1.5", 2], "new": "2024-01-31"}
+{"id": "b", "d": 3, "at": "2024-01-31T00:00:00Z", "day": null}
+"""
+
+
+def test_json_values_have_the_types_of_the_table(tmp_path: pathlib.Path) -> None:
+    """Numbers as text and times with a zone fit; what is no value of the type is one error."""
+    file = tmp_path / "rows.jsonl"
+    file.write_text(TEXT)
+    rows = read_rows(str(file), TYPES).read_all()
+    kept = [field for field in TYPES if field.name not in ("map", "days")]
+    assert rows.schema.names == [*(field.name for field in kept), "new"]
+    assert rows.schema.types[:-1] == [field.type for field in kept]
+    midnight = datetime.datetime(2024, 1, 31, tzinfo=datetime.UTC)
+    first = {
+        "id": "a",
+        "i": 1,
+        "f": 2.0,
+        "d": decimal.Decimal("1.25"),
+        "day": datetime.date(2024, 1, 31),
+        "at": midnight,
+        "local": midnight.replace(tzinfo=None, hour=1, microsecond=1),
+        "bytes": b"xy",
+        "list": [decimal.Decimal("1.5"), decimal.Decimal("2.0")],
+    }
+    second = dict.fromkeys(first, None) | {"id": "b", "d": decimal.Decimal("3.00"), "at": midnight}
+    assert rows.drop_columns(["new"]).to_pylist() == [first, second]
+
+
+@pytest.mark.parametrize("text", ['{"i": 9999999999}', '{"i": "1"}', '{"d": 1.255}', '{"day": "2024-01-31T10:00:00"}'])
+def test_json_values_of_another_type_are_refused(tmp_path: pathlib.Path, text: str) -> None:
+    (tmp_path / "rows.jsonl").write_text(text)
+    with pytest.raises(ConfigurationError, match=r"rows\.jsonl cannot be read: .*; nothing was written"):
+        read_rows(str(tmp_path / "rows.jsonl"), TYPES)
+
+
+def test_columns_of_a_table_are_those_of_its_schema(tmp_path: pathlib.Path) -> None:
+    create_table(str(tmp_path / "t"), TYPES, record_key="id", buckets=1)
+    assert table_columns(str(tmp_path / "t")).names == TYPES.names
+    properties = tmp_path / "t" / ".hoodie" / "hoodie.properties"
+    lines = properties.read_text().splitlines(keepends=True)
+    properties.write_text("".join(line for line in lines if "create.schema" not in line))
+    assert table_columns(str(tmp_path / "t")).names == []

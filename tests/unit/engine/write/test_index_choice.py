@@ -55,6 +55,7 @@ def test_index_is_the_given_or_the_stored_one(
         ("simple", None, 3, ConfigurationError, "a simple index, which has none"),
         ("none", "bucket", 0, ConfigurationError, "expected 1 to"),
         ("none", "hbase", None, UnsupportedFeature, "its keys are in HBase"),
+        ("bucket", "HBASE", None, UnsupportedFeature, "its keys are in HBase"),
         ("none", "inmemory", None, ConfigurationError, "expected 'bucket' or 'simple'"),
     ],
 )

@@ -6,12 +6,15 @@ import datetime
 import pathlib
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from penstock.engine.write.settings import parse_metadata, timeline_zone, write_settings
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, SchemaMismatch, UnsupportedFeature
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
 from penstock.table.hudi_table import HudiTable, open_table
+from penstock.table.schema.avro import parse_record_schema
+from penstock.table.schema.avro_text import avro_schema_json
 from tests.unit.engine.write.recorded_storage import SCHEMA, Lake
 
 
@@ -88,6 +91,34 @@ def test_folder_of_unknown_feature_is_refused(lake: Lake, folder: str, words: st
     file.write_text("x")
     with pytest.raises(UnsupportedFeature, match=f"table {lake.path} has a {words}"):
         write_settings(lake.table(), {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "words"),
+    [
+        (pa.timestamp("us", "UTC"), UnsupportedFeature, r"key column 'k' is timestamp.*rows would repeat"),
+        (pa.binary(), UnsupportedFeature, "key column 'k' is binary"),
+        (pa.list_(pa.string()), SchemaMismatch, "key column 'k' is list.*of a plain type"),
+    ],
+    ids=str,
+)
+def test_keys_whose_text_hudis_writers_disagree_on_are_refused(
+    lake: Lake, kind: pa.DataType, error: type[Exception], words: str
+) -> None:
+    settings = write_settings(with_properties(lake, hoodie__table__recordkey__fields="k"), {})
+    record = parse_record_schema(avro_schema_json(pa.schema([("k", kind)]), "t", meta_columns=False))
+    with pytest.raises(error, match=words):
+        settings.keys(record)
+
+
+def test_version_6_does_not_record_the_form_of_one_complex_key(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, lake: Lake
+) -> None:
+    assert write_settings(with_properties(lake, hoodie__table__keygenerator__type="COMPLEX"), {}).key_is_named
+    old = Lake(tmp_path / "old", (6, "merge_on_read", "bucket"), monkeypatch)
+    complex_keys = {"hoodie__table__keygenerator__class": "org.apache.hudi.keygen.ComplexKeyGenerator"}
+    with pytest.raises(UnsupportedFeature, match="in two forms, and the table does not record which"):
+        write_settings(with_properties(old, **complex_keys), {})
 
 
 def test_zone_of_utc_timeline_is_utc_only(lake: Lake) -> None:

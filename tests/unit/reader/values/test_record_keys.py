@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from penstock.proto.errors import CorruptBlock, CorruptFile, SchemaMismatch, TableError
 from penstock.proto.model.splits import EventTimeOrdering
 from penstock.reader.read_split import ReadOptions
-from penstock.reader.values.record_keys import key_maker
+from penstock.reader.values.record_keys import KeyMaker, key_maker
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from tests.oracle import slice_writer
@@ -184,3 +184,11 @@ def test_without_a_log_no_key_is_needed(tmp_path: pathlib.Path) -> None:
     folder = SliceFolder(tmp_path, {"a": "double"}, key_fields=("a",))
     folder.write_base([[{"a": None}, {"a": 1.5}]])
     assert folder.rows() == [{"a": None}, {"a": 1.5}]
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=4)), max_size=12), st.integers(0, 3))
+def test_bytes_are_hexadecimal_text(values: list[bytes | None], skipped: int) -> None:
+    column = pa.array([b"\xff\xfe", b"", None, *values], pa.binary()).slice(skipped)
+    batch = pa.RecordBatch.from_arrays([column, pa.array(["x"] * len(column))], names=["b", "c"])
+    expected = [f"b:{'__null__' if value is None else value.hex() or '__empty__'},c:x" for value in column.to_pylist()]
+    assert KeyMaker(("b", "c")).keys(batch).to_pylist() == expected

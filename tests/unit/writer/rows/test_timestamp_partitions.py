@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pathlib
+import random
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import penstock
@@ -46,6 +49,49 @@ def path_of(value: object, **options: str) -> str:
 )
 def test_path_of_a_time(options: dict[str, str], value: object, path: str) -> None:
     assert path_of(value, **options) == path
+
+
+ZONES = ("UTC", "GMT+5:30", "GMT-0:01", "America/St_Johns", "Asia/Kathmandu", "Africa/Monrovia", "Australia/Lord_Howe")
+PATTERNS = ("yyyy/MM", "yyyyMMdd", "dd'T'HH", "HH:mm", "HH:mm:ss", "ss.SSS")
+UNITS = {"UNIX_TIMESTAMP": 1, "EPOCHMILLISECONDS": 10**3, "EPOCHMICROSECONDS": 10**6}
+CHANGES = (1_320_546_660, 1_299_990_660, 63_593_070, 504_901_800, -1_000_000_000, 0)
+"""Seconds at and near which clocks of the zones change: St. John's at one minute past midnight, Monrovia by 44:30."""
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.sampled(6)
+def test_coarse_numbers_have_the_path_of_the_number(zone: str, pattern: str) -> None:
+    chance = random.Random(zone + pattern)
+    moments = [change + chance.uniform(-4000, 4000) for change in CHANGES for _ in range(60)]
+    moments += [chance.uniform(-2e9, 4e9) for _ in range(100)]
+    for unit, factor in UNITS.items():
+        options = {"timestamp.type": unit, "output.dateformat": pattern, "output.timezone": zone}
+        times = time_partitions({f"{PREFIX}{name}": text for name, text in options.items()}, "table t")
+        numbers = [int(moment * factor) for moment in moments] + [None, -1, -1001, -999]
+        coarse = times.coarse(pa.chunked_array([numbers[:9], numbers[9:]], pa.int64()))
+        assert [times.text(one, "t") for one in coarse.to_pylist()] == [times.text(one, "t") for one in numbers]
+        assert pc.count_distinct(coarse).as_py() <= len(set(numbers))
+
+
+def test_coarse_numbers_are_few() -> None:
+    """The text of each distinct number is made in Python."""
+    column = pa.chunked_array([np.arange(0, 86_400 * 10**6 * 30, 77_777_777)])
+    for zone, most in (("UTC", 30), ("GMT+5:30", 31), ("Europe/Berlin", 30 * 96)):
+        options = {"timestamp.type": "EPOCHMICROSECONDS", "output.dateformat": "yyyyMMdd", "output.timezone": zone}
+        times = time_partitions({f"{PREFIX}{name}": text for name, text in options.items()}, "table t")
+        assert pc.count_distinct(times.coarse(column)).as_py() <= most
+
+
+def test_numbers_without_a_path_and_text_are_not_rounded() -> None:
+    seconds = time_partitions({f"{PREFIX}{name}": text for name, text in SECONDS.items()}, "table t")
+    for column in (pa.chunked_array([[5, 2**63 - 1]]), pa.chunked_array([["2024"]]), pa.chunked_array([[True]])):
+        assert seconds.coarse(column) is column
+    hours = {"timestamp.type": "SCALAR", "timestamp.scalar.time.unit": "HOURS", "output.timezone": "GMT+5:30"}
+    times = time_partitions({f"{PREFIX}{name}": text for name, text in {**SECONDS, **hours}.items()}, "table t")
+    column = pa.chunked_array([[5, 18, 19]])
+    assert times.coarse(column) is column, "a day begins within an hour of the column"
+    assert seconds.coarse(pa.chunked_array([], pa.int64())).to_pylist() == []
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,34 @@ def test_reports_as_json(cli: Cli, tmp_path: pathlib.Path) -> None:
     assert (rolled_back.code, json.loads(rolled_back.text)) == (0, {"table": table, "rolled_back": []})
 
 
+def test_other_indexes_are_refused_with_the_reason(cli: Cli, tmp_path: pathlib.Path) -> None:
+    table, file = str(tmp_path / "t"), tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": ["a"]}), file)
+    new = ["create", table, "--schema", str(file), "--record-key", "id"]
+    refused = cli(*new, "--index", "hbase")
+    assert refused.code and "index 'hbase' cannot be written: its keys are in HBase" in refused.stderr
+    assert not (tmp_path / "t").exists()
+    assert cli(*new, "--buckets", "1").code == 0
+    refused = cli("write", table, str(file), "--index", "hbase")
+    assert refused.code and "its keys are in HBase, outside of the table" in refused.stderr
+    refused = cli("write", table, str(file), "--index", "hash")
+    assert refused.code and "got index='hash'" in refused.stderr
+
+
+def test_json_lines_are_values_of_the_tables_columns(cli: Cli, tmp_path: pathlib.Path) -> None:
+    table, file = str(tmp_path / "t"), tmp_path / "rows.jsonl"
+    columns = [("id", pa.string()), ("at", pa.timestamp("us", "UTC")), ("day", pa.date32()), ("p", pa.decimal128(9, 2))]
+    penstock.create_table(table, pa.schema([*columns, ("f", pa.float64())]), record_key="id", buckets=1)
+    file.write_text('{"id": "a", "at": "2024-01-31T00:00:00Z", "day": "2024-01-31", "p": "1.25", "f": 1}\n')
+    for _ in range(2):
+        assert cli("write", table, str(file)).code == 0
+    schema = penstock.read(table).schema
+    assert [schema.field(name).type for name, _ in columns] == [kind for _, kind in columns]
+    file.write_text('{"id": "b", "p": "text"}\n')
+    refused = cli("write", table, str(file))
+    assert refused.code and "rows.jsonl cannot be read" in refused.stderr
+
+
 TIMES = ("timestamp.type=EPOCHMILLISECONDS", "output.dateformat=yyyy-MM-dd", "output.timezone=UTC")
 
 
