@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
@@ -11,8 +11,10 @@ import pyarrow as pa
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import InvariantViolation, SchemaMismatch, UnsupportedFeature
 from penstock.proto.model.queries import PlanRequest, Snapshot
-from penstock.proto.model.splits import MAX_SPLIT_BYTES, Split, WholeFile
+from penstock.proto.model.splits import MAX_SPLIT_BYTES, Scan, Split, WholeFile
 from penstock.reader.base.file import BaseFile
+from penstock.reader.read_split import read_split
+from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
@@ -21,6 +23,7 @@ from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action
 from penstock.writer.files.rewritten_base import BATCH
+from penstock.writer.index.locations import FooterTest
 from penstock.writer.index.new_groups import FileSizes, average_row_bytes
 from penstock.writer.index.slices import LatestSlice, TableSlices
 
@@ -40,6 +43,10 @@ class CurrentTable:
     """Its schema with meta columns; None for a table without any."""
     slices: TableSlices
     """The newest slices."""
+    scan: Scan | None = None
+    """How the slices are read; None for a table without a schema."""
+    splits: Mapping[GroupId, Split] = field(default_factory=dict)
+    """The slices as they are read."""
 
     def without(self, groups: Collection[GroupId]) -> CurrentTable:
         """The table without the slices of these groups."""
@@ -52,14 +59,23 @@ class CurrentTable:
         name = redacted_uri(self.table.base_path)
         return BaseFile(self.table.storage, item.base, record, columns, table=name)
 
-    def keys_of(self, item: LatestSlice) -> Iterator[pa.Array]:
-        """The record keys of a slice's base file, in batches in file order."""
+    def keys_of(self, item: LatestSlice, may_have_keys: FooterTest | None = None) -> Iterator[pa.Array]:
+        """The record keys of a slice's base file, in batches in file order; none if the test of its footer fails."""
         if self.record is None:
             raise InvariantViolation(f"keys of {item.group} in a table without a schema")
-        with self.base_file(item, self.record, ("_hoodie_record_key",)) as base:
-            for group in base.row_groups(WholeFile(), BATCH):
-                for batch in group.batches():
-                    yield batch.column(0)
+        with self.base_file(item, self.record, (RECORD_KEY,)) as base:
+            if may_have_keys is None or may_have_keys(base.footer):
+                for group in base.row_groups(WholeFile(), BATCH):
+                    for batch in group.batches():
+                        yield batch.column(0)
+
+    def live_rows(self, item: LatestSlice, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """The rows of a slice as a snapshot returns them: the record key, then these columns."""
+        if self.scan is None:
+            raise InvariantViolation(f"rows of {item.group} in a table without a schema")
+        scan = replace(self.scan, columns=(RECORD_KEY, *columns))
+        for piece in read_split(scan, self.splits[item.group], storage=self.table.storage):
+            yield piece.batch
 
     def row_bytes(self, sizes: FileSizes) -> int:
         """The average size of a row in base files, by the newest commits (Hudi `AverageRecordSizeEstimator`)."""
@@ -90,7 +106,13 @@ def current_table(table: HudiTable) -> CurrentTable:
     for split in sorted(plan.splits, key=lambda one: (one.partition, one.file_group)):
         by_partition.setdefault(split.partition, []).append(_slice(split, pending))
     locked = _rewritten_groups(pinned, pinned.timeline())
-    return CurrentTable(table=pinned, record=record, slices=TableSlices(by_partition, locked))
+    return CurrentTable(
+        table=pinned,
+        record=record,
+        slices=TableSlices(by_partition, locked),
+        scan=plan.scan,
+        splits={(split.partition, split.file_group): split for split in plan.splits},
+    )
 
 
 def _slice(split: Split, pending: dict[GroupId, str]) -> LatestSlice:

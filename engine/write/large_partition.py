@@ -12,22 +12,18 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.engine.write.assignment import Assigner
 from penstock.engine.write.current_table import CurrentTable
+from penstock.engine.write.located_partition import LocatedPartition
 from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.reader.merge.fold import RecordKind
 from penstock.writer.files.spilled_rows import SpilledRows
-from penstock.writer.index.new_groups import FileSizes, files_of_new_rows, write_of_new_rows
-from penstock.writer.index.slices import GroupWrite
 from penstock.writer.kernels.bucket import spread
 from penstock.writer.rows.chunks import chunks_of
-from penstock.writer.rows.keyed_rows import KeyedRows, compacted
 
 NEW: Final = 0
 """The part of the rows of new keys; that of the slice at place n of the partition is n + 1."""
-_NO_ROWS: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,53 +61,25 @@ class LargePartition:
                     keyed = self.preparation.rows(self.current, by_key.table([piece]))[1]
                     keyed = self.preparation.combined(keyed)
                     count += len(keyed)
-                    (location,) = self.assigner.locations(self.current, keyed)
-                    kept = np.flatnonzero((location.places >= 0) | (keyed.kinds == RecordKind.DATA))
-                    by_slice.add(self.preparation.stored(keyed.take(kept).rows), location.places[kept] + 1)
+                    (location,) = self.assigner.located(self.current, keyed)[1]
+                    kept = (location.places >= 0) | (keyed.kinds[location.rows] == RecordKind.DATA)
+                    some = keyed.take(location.rows[kept])
+                    by_slice.add(self.preparation.stored(some.rows), location.places[kept] + 1)
             yield by_slice, count
 
-    def group_writes(
-        self, located: SpilledRows, new_part: int, sizes: FileSizes, *, by_slice: bool
-    ) -> Iterator[tuple[GroupWrite, KeyedRows]]:
-        """The file groups with their rows.
+    def by_group(self, located: SpilledRows, new_part: int, *, by_slice: bool) -> LocatedPartition:
+        """The file groups of rows that are `located`, or of new rows alone.
 
-        new_part: the part of `located` with the rows of new keys, which has no deletes. by_slice: whether the other
-        parts are those of `located`. WriteConflict for a group that a pending service rewrites.
+        new_part: the part of `located` with the rows of new keys. by_slice: whether the other parts are those of
+        `located`.
         """
-        slices, locked = self.current.slices.of(self.partition), self.current.slices.locked
-        parts = {item.file_id: place + 1 for place, item in enumerate(slices)} if by_slice else {}
-        fillable = self.assigner.fillable(self.current, self.partition)
-        new = _Sequence(located.batches(new_part))
-        for item, count in files_of_new_rows(located.num_rows(new_part), fillable, locked, sizes):
-            write = write_of_new_rows(self.partition, item, _NO_ROWS, self.assigner.new_file_id)
-            own = located.batches(parts.pop(item.file_id)) if item and item.file_id in parts else ()
-            yield self._checked(write), self._prepared([*own, *new.take(count)], located.schema)
-        for item in slices:
-            if item.file_id in parts and located.num_rows(parts[item.file_id]):
-                write = self._checked(GroupWrite(self.partition, item.file_id, item, _NO_ROWS))
-                yield write, self._prepared(located.batches(parts[item.file_id]), located.schema)
-
-    def _checked(self, write: GroupWrite) -> GroupWrite:
-        self.assigner.check(self.current, [write])
-        return write
-
-    def _prepared(self, batches: Iterator[pa.RecordBatch] | list[pa.RecordBatch], schema: pa.Schema) -> KeyedRows:
-        return self.preparation.rows(self.current, compacted(batches, schema))[1]
-
-
-class _Sequence:
-    """Rows in their order, some at a time."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self._left: pa.RecordBatch | None = None
-
-    def take(self, count: int) -> Iterator[pa.RecordBatch]:
-        """The next `count` rows, or those that are left."""
-        while count > 0:
-            batch = self._left if self._left is not None else next(self._batches, None)
-            if batch is None:
-                return
-            self._left = batch.slice(count) if batch.num_rows > count else None
-            yield batch.slice(0, count)
-            count -= min(count, batch.num_rows)
+        slices = self.current.slices.of(self.partition) if by_slice else ()
+        return LocatedPartition(
+            preparation=self.preparation,
+            assigner=self.assigner,
+            current=self.current,
+            partition=self.partition,
+            rows=located,
+            new_part=new_part,
+            parts={item.file_id: place + 1 for place, item in enumerate(slices)},
+        )

@@ -37,6 +37,8 @@ class RowPreparation:
     """The table's settings."""
     operation: Operation
     """The operation."""
+    in_table: bool = False
+    """Whether a key is unique in the table, not in its partition."""
 
     def rows(self, current: CurrentTable, data: pa.Table, first_row: int = 0) -> tuple[WriteSchema, KeyedRows]:
         """The write's schema, and its rows with keys, partitions and ordering values. Rows of one key are not combined.
@@ -74,8 +76,8 @@ class RowPreparation:
         return schema, keyed
 
     def combined(self, rows: KeyedRows) -> KeyedRows:
-        """One row for each key of a partition, if the operation combines rows."""
-        return combined(rows, self.settings.mode) if self.operation.combines else rows
+        """One row for each key of a partition, or of the table, if the operation combines rows."""
+        return combined(rows, self.settings.mode, in_table=self.in_table) if self.operation.combines else rows
 
     def stored(self, data: pa.Table) -> pa.Table:
         """The columns that the operation uses."""

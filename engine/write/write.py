@@ -10,7 +10,7 @@ from penstock.engine.write.assignment import Assigner
 from penstock.engine.write.current_table import CurrentTable, current_table
 from penstock.engine.write.file_writes import FileWrites
 from penstock.engine.write.incoming_rows import IncomingRows, incoming_rows
-from penstock.engine.write.index_choice import BucketIndex, chosen_index
+from penstock.engine.write.index_choice import BucketIndex, check_index, chosen_index
 from penstock.engine.write.operations import Operation, parse_operation
 from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.engine.write.results import WriteResult
@@ -43,20 +43,24 @@ def write(
     sole_writer: bool = False,
     sizes: FileSizes | None = None,
     time_partitions: Mapping[str, str] | None = None,
+    update_partition_path: bool | None = None,
 ) -> WriteResult:
     """Writes the rows of `data` into the table at `path` as one instant. Either all of it becomes visible, or nothing.
 
     * operation: `upsert`, `insert`, `bulk_insert`, `delete` (the rows' keys), `insert_overwrite` (the partitions of the
       rows), `insert_overwrite_table`, `delete_partition` (the partitions of the rows). Rows with
       `_hoodie_is_deleted`=true are deletes.
-    * index: `bucket` or `simple`, the index of all the table's writers; by default the one given to `create_table`.
-      `buckets`: the number of buckets of a partition.
+    * index: `bucket`, `simple`, `bloom`, `global_simple` or `global_bloom`, the index of all the table's writers; by
+      default the one given to `create_table`. `buckets`: the number of buckets of a partition.
     * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
     * sole_writer: nobody else writes the table, so that pending writes of others are those of killed writers, and are
       rolled back.
     * sizes: the sizes to which base files are filled.
     * time_partitions: the options of `create_table`, for a table of Hudi with times as partitions that does not record
       them. They must be those of all the table's writers.
+    * update_partition_path: with a global index, whether a row whose key is stored in another partition moves it: it is
+      deleted there, and inserted into the row's own partition, unless the stored row has a higher ordering value. That
+      is the default; with False the row is written where its key is, and keeps its own partition column.
 
     Columns are cast to the table's types without loss; columns that the data adds or widens change the table's schema;
     columns that it lacks are null. Rows of one key are combined by the table's merge rule (not for inserts).
@@ -71,7 +75,7 @@ def write(
     table = HudiTable(storage, load_properties(storage))
     settings = write_settings(table, time_partitions or {})
     kind = parse_operation(operation)
-    chosen = chosen_index(index, buckets, table.properties)
+    chosen = chosen_index(index, buckets, table.properties, update_partition_path)
     planned = _Write(
         table=table,
         storage=storage,
@@ -84,6 +88,7 @@ def write(
             sizes=sizes or FileSizes(),
             new_uuid=lambda: str(uuid.uuid4()),
             key_fields=settings.key_fields,
+            ordering_fields=settings.ordering_fields,
             where=settings.where,
         ),
     )
@@ -107,7 +112,8 @@ class _Write:
         """Plans the table and prepares the rows before the timeline changes, so that an error of the data leaves no
         trace; and once more if another writer completed an instant since then."""
         early = current_table(self.table)
-        preparation = RowPreparation(self.settings, self.operation)
+        check_index(self.assigner.index, early, self.settings.where)
+        preparation = RowPreparation(self.settings, self.operation, self.assigner.searches_table)
         with incoming_rows(preparation, self.assigner, early, data) as rows:
             if self._changes_nothing(early, rows):
                 return result(None, "", self.operation, rows.num_rows, (), ())
@@ -149,7 +155,7 @@ class _Write:
             stat = self._write_group(files, write, mine)
             if stat is not None:
                 stats.append(stat)
-            if write.latest is None:
+            if write.latest is None or write.rewrites:
                 inserted_into.add(write.partition)
         metadata = CommitMetadata(
             requested_time=begun.requested_time,
@@ -163,6 +169,7 @@ class _Write:
         touched = TouchedGroups(
             groups=frozenset({*((stat.partition, stat.file_id) for stat in stats), *replaced}),
             inserted_into=frozenset(inserted_into),
+            keys_of_table=self.assigner.searches_table,
         )
         completion = begun.complete(
             metadata,

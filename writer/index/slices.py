@@ -61,6 +61,10 @@ class TableSlices:
         }
         return TableSlices(left, self.locked)
 
+    def all(self) -> Sequence[LatestSlice]:
+        """The slices of all partitions, those of a partition together."""
+        return [item for slices in self.by_partition.values() for item in slices]
+
     def of(self, partition: str) -> Sequence[LatestSlice]:
         """The slices of a partition; () for a new one."""
         return self.by_partition.get(partition, ())

@@ -59,8 +59,8 @@ class KeyedRows:
         return int(self.rows.num_rows)
 
     def take(self, places: np.ndarray) -> KeyedRows:
-        """The rows at these places, which ascend."""
-        if len(places) == len(self):
+        """The rows at these places, which ascend; a place may be repeated."""
+        if len(places) == len(self) and (np.diff(places) > 0).all():
             return self
         starts = self._starts()
         columns = [_taken(column, places, starts) for column in self.rows.columns]
@@ -72,6 +72,10 @@ class KeyedRows:
             kinds=self.kinds[places],
             ordering=tuple(_taken(column, places, starts) for column in self.ordering),
         )
+
+    def written_as(self, partitions: RowPartitions, kinds: np.ndarray) -> KeyedRows:
+        """The rows in other partitions, or as other kinds, than their columns say."""
+        return replace(self, partitions=partitions, kinds=kinds)
 
     def keys_at(self, places: np.ndarray) -> pa.ChunkedArray:
         """The keys at these places, which ascend."""

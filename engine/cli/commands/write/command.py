@@ -39,6 +39,9 @@ class IndexKind(StrEnum):
 
     BUCKET = "bucket"
     SIMPLE = "simple"
+    BLOOM = "bloom"
+    GLOBAL_SIMPLE = "global_simple"
+    GLOBAL_BLOOM = "global_bloom"
 
 
 class KeyGeneratorKind(StrEnum):
@@ -142,6 +145,15 @@ def write(
         bool, typer.Option("--sole-writer", help="Nobody else writes the table: roll pending writes back.")
     ] = False,
     time_partition: _Times = None,
+    update_partition_path: Annotated[
+        bool | None,
+        typer.Option(
+            "--update-partition-path/--keep-partition-path",
+            help="With a global index: whether a row of another partition moves its key there (the default), or is "
+            "written where its key is.",
+            show_default=False,
+        ),
+    ] = None,
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Write the rows of a file into a table, as one instant."""
@@ -158,6 +170,7 @@ def write(
         timeline_timezone=timeline_timezone,
         sole_writer=sole_writer,
         time_partitions=_time_options(time_partition),
+        update_partition_path=update_partition_path,
     )
     fields = asdict(result)
     if form is ReportFormat.JSON:

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from penstock.engine.write.index_choice import BucketIndex, Index, SimpleIndex, chosen_index
+from penstock.engine.write.index_choice import BucketIndex, Index, KeyIndex, chosen_index
 from penstock.engine.write.operations import Operation, parse_operation
 from penstock.proto.errors import ConfigurationError, PenstockError, UnsupportedFeature
 from penstock.table.config.properties import TableProperties, load_properties
@@ -30,9 +30,9 @@ def tables(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     [
         ("bucket", None, None, BucketIndex(2)),
         ("bucket", "bucket", 2, BucketIndex(2)),
-        ("simple", None, None, SimpleIndex()),
+        ("simple", None, None, KeyIndex()),
         ("none", "BUCKET", 7, BucketIndex(7)),
-        ("none", "simple", None, SimpleIndex()),
+        ("none", "simple", None, KeyIndex()),
     ],
 )
 def test_index_is_the_given_or_the_stored_one(
@@ -47,11 +47,13 @@ def test_index_is_the_given_or_the_stored_one(
         ("none", None, None, ConfigurationError, "does not say which index"),
         ("bucket", "simple", None, ConfigurationError, "the table was created with 'bucket'"),
         ("bucket", None, 3, ConfigurationError, "got buckets=3, and the table was created with 2"),
-        ("simple", None, 3, ConfigurationError, "a simple index, which has none"),
+        ("simple", None, 3, ConfigurationError, "with index 'simple', which has none"),
         ("none", "bucket", None, ConfigurationError, "needs the number of buckets"),
         ("none", "bucket", 0, ConfigurationError, "expected 1 to"),
         ("none", "hbase", None, UnsupportedFeature, "its keys are in HBase"),
-        ("none", "inmemory", None, ConfigurationError, "expected 'bucket' or 'simple'"),
+        ("none", "inmemory", None, UnsupportedFeature, "in the memory of its writer"),
+        ("none", "flink_state", None, UnsupportedFeature, "state of a Flink job"),
+        ("none", "other", None, ConfigurationError, "expected one of bucket, simple, bloom, global_simple, global_b"),
     ],
 )
 def test_others_are_refused(

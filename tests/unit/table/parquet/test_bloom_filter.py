@@ -16,16 +16,14 @@ from penstock.proto.errors import CorruptFile, InvariantViolation
 from penstock.table.parquet.bloom_filter import (
     DYNAMIC,
     FILTER_KEY,
-    MAX_KEY,
-    MIN_KEY,
     SIMPLE,
     TYPE_KEY,
     BloomFilter,
     bits_for,
-    key_range,
     parse_bloom_filter,
 )
-from penstock.writer.kernels.bloom import set_key_bits
+from penstock.table.parquet.key_range import MAX_KEY, MIN_KEY, key_range
+from penstock.writer.kernels.bloom import find_key_bits, set_key_bits
 
 KEYS = st.lists(st.text(max_size=8), max_size=40)
 
