@@ -27,8 +27,6 @@ from penstock.writer.rows.write_schema import WriteSchema
 
 PARTS: Final = 256
 """Parts by the hash of keys. One of them is in memory at a time, or several small ones."""
-PIECE_BYTES: Final = 64 << 20
-"""About how many bytes of rows are in memory while their keys are searched."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,6 +37,8 @@ class HashedRows:
     """How they are prepared."""
     spilled: SpilledRows
     """The rows."""
+    most_bytes: int
+    """About how many bytes of rows are in memory while their keys are searched."""
     num_rows: int = 0
     """How many rows there are, after the combination of repeated keys."""
     _partitions: set[str] = field(default_factory=set)
@@ -76,7 +76,7 @@ class HashedRows:
         schema = schema_with_kinds(self.preparation.stored_schema(current, self.spilled.schema))
         with SpilledRows(schema, self.preparation.settings.where) as located:
             parts: dict[str, dict[str, int]] = {}
-            for piece in pieces_of(self.spilled, sorted(self.spilled.parts), PIECE_BYTES):
+            for piece in pieces_of(self.spilled, sorted(self.spilled.parts), self.most_bytes):
                 keyed = self.preparation.combined(self.preparation.rows(current, self.spilled.table(piece))[1])
                 self.num_rows += len(keyed)
                 rows, locations = assigner.located(current, keyed)

@@ -75,8 +75,11 @@ def incoming_rows(
         yield HeldRows.of(preparation, early, first)
         return
     with SpilledRows(preparation.stored_schema(early, first.schema), where) as spilled:
-        form = HashedRows if assigner.searches_table else GroupedRows
-        rows = form(preparation=preparation, spilled=spilled)
+        rows: HashedRows | GroupedRows
+        if assigner.searches_table:
+            rows = HashedRows(preparation=preparation, spilled=spilled, most_bytes=HELD_BYTES)
+        else:
+            rows = GroupedRows(preparation=preparation, spilled=spilled)
         for chunk in _in_order(first, second, chunks):
             rows.add(chunk, early, assigner)
         del first, second, chunk

@@ -105,9 +105,9 @@ def check_index(index: Index, current: CurrentTable, where: str) -> None:
     numbers = [bucket for bucket in buckets if bucket is not None and bucket < _LIKELY_BUCKETS]
     if ids and len(numbers) == len(ids):
         raise TableError(
-            f"{where}: its file groups are buckets (such as {ids[0]}): its writers use the bucket index, which finds no "
-            "row that another index adds; nothing was written; give index='bucket' and the number of buckets that the "
-            "table's other writers use"
+            f"{where}: its file groups are buckets (such as {ids[0]}): its writers use the bucket index, which finds "
+            "no row that another index adds; nothing was written; give index='bucket' and the number of buckets that "
+            "the table's other writers use"
         )
 
 

@@ -1,5 +1,4 @@
-"""The global indexes: a key is unique in the table, so that a row may have to leave the partition in which it is stored.
-Pure.
+"""The global indexes: a key is unique in the table, so that a row may have to leave its stored partition. Pure.
 
 Source: Hudi `HoodieIndexUtils.tagGlobalLocationBackToRecords` and `mergeForPartitionUpdatesAndDeletionsIfNeeded`. Other
 than there, a row that loses against the stored one in another partition is left out: Hudi writes the stored row again.

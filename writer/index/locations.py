@@ -1,7 +1,7 @@
 """Where keys are: in the file groups whose base files hold them. For the simple and the bloom index.
 
-Source: Hudi `HoodieSimpleIndex`, `HoodieBloomIndex`. As there, only base files are searched: inserts of these indexes are
-never in logs.
+Source: Hudi `HoodieSimpleIndex`, `HoodieBloomIndex`. As there, only base files are searched: inserts of these indexes
+are never in logs.
 """
 
 from __future__ import annotations
