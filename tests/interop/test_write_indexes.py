@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
+from penstock.engine.write import current_table
 from penstock.proto.errors import TableError
 from tests.interop.mixed.histories import History
 from tests.interop.mixed.shapes import Row, Shape, shape_of
@@ -165,3 +167,25 @@ def test_table_of_buckets_is_refused_to_other_indexes(hudi: Any, tmp_path: pathl
         with pytest.raises(TableError, match=r"file groups are buckets .* nothing was written; give index='bucket'"):
             penstock.write(str(writers.path), table_of(table, FIRST), index=index, timeline_timezone="UTC")
     assert sorted(writers.read()["qty"].to_pylist()) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("version", "index"), [(9, "bloom"), pytest.param(6, "simple", marks=pytest.mark.exhaustive)])
+def test_key_that_only_a_log_has_is_found(
+    hudi: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version: int, index: str
+) -> None:
+    """A key that is deleted before a compaction is planned, and written again before it runs."""
+    writers = Writers(hudi, tmp_path / "gap", shape(index, version=version, merge_on_read=True))
+    writers.create()
+    writers.by_penstock("upsert", FIRST[:4])
+    writers.by_penstock("delete", (Row(1, 0, 0, "riga"),))
+    writers.compact("schedule")
+    writers.by_penstock("upsert", (Row(1, 20, 21, "riga"),))
+    writers.compact("execute")
+    copy = shutil.copytree(writers.path, tmp_path / "copy")
+    writers.by_penstock("upsert", (Row(1, 30, 31, "riga"),))
+    for rows in (writers.read(), hudi.read(writers.path)):
+        assert sorted(rows["qty"].to_pylist()) == [2, 3, 4, 31]
+    monkeypatch.setattr(current_table, "logs_may_add_keys", lambda *given: False)
+    writers.path = copy
+    writers.by_penstock("upsert", (Row(1, 30, 31, "riga"),))
+    assert sorted(writers.read()["qty"].to_pylist()) == [2, 3, 4, 21, 31], "negative control"

@@ -33,6 +33,9 @@ def tables(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> dict[str,
         ("simple", None, None, KeyIndex()),
         ("none", "BUCKET", 7, BucketIndex(7)),
         ("none", "simple", None, KeyIndex()),
+        ("none", "bloom", None, KeyIndex(reads_footers=True)),
+        ("none", "GLOBAL_SIMPLE", None, KeyIndex(is_global=True)),
+        ("none", "global_bloom", None, KeyIndex(reads_footers=True, is_global=True)),
     ],
 )
 def test_index_is_the_given_or_the_stored_one(
@@ -66,6 +69,14 @@ def test_others_are_refused(
 ) -> None:
     with pytest.raises(error, match=words):
         chosen_index(index, buckets, tables[table])
+
+
+def test_only_a_global_index_moves_keys(tables: dict[str, TableProperties]) -> None:
+    for given, moves in ((None, True), (True, True), (False, False)):
+        assert chosen_index("global_simple", None, tables["none"], given) == KeyIndex(is_global=True, moves_keys=moves)
+    for table, index in (("bucket", None), ("simple", None), ("none", "bloom")):
+        with pytest.raises(ConfigurationError, match="only a global index knows the partition of a key"):
+            chosen_index(index, None, tables[table], True)
 
 
 def test_operations_have_hudis_names() -> None:

@@ -77,3 +77,29 @@ def test_group_with_logs_only_is_refused() -> None:
     slices = TableSlices({"a": [slice_of("a", "g1"), slice_of("a", "g4", base=False)]}, frozenset())
     with pytest.raises(TableError, match=r"partition 'a': file group g4 has only logs"):
         list(locate(ROWS, slices, search(keys_of)))
+
+
+def test_row_stands_once_for_each_slice_that_has_its_key() -> None:
+    copies = {"g1": ["k1", "k2", "k1"], "g2": ["k2"], "g3": ["k3"]}
+
+    def repeated(item: LatestSlice, test: FooterTest | None) -> Iterator[pa.Array]:
+        yield pa.array(copies[item.file_id])
+
+    slices = TableSlices({"a": [slice_of("a", name) for name in copies]}, frozenset())
+    (one,) = locate(rows(("a", "k2"), ("a", "k9"), ("a", "k1"), ("a", "k3")), slices, search(repeated))
+    assert (one.rows.tolist(), one.places.tolist()) == ([0, 0, 1, 2, 3], [0, 1, -1, 0, 2])
+    assert one.of_slice(1).tolist() == [0] and one.new.tolist() == [1]
+
+
+def test_footers_are_tested_for_the_keys_of_their_partition() -> None:
+    tested: dict[str, tuple[bool, bool]] = {}
+
+    def recorded(item: LatestSlice, test: FooterTest | None) -> Iterator[pa.Array]:
+        assert test is not None
+        ranges = [{b"hoodie_min_record_key": key, b"hoodie_max_record_key": key} for key in (b"k1", b"k3")]
+        tested[item.file_id] = (test(ranges[0]), test(ranges[1]))
+        return keys_of(item, test)
+
+    by_footers = KeySearch(keys_of=recorded, by_footers=True, where="table t")
+    list(locate(rows(("a", "k3"), ("b", "k1")), SLICES, by_footers))
+    assert tested == {"g1": (False, True), "g2": (False, True), "g3": (True, False)}
