@@ -44,8 +44,9 @@ class RowPreparation:
         """The write's schema, and its rows with keys, partitions and ordering values. Rows of one key are not combined.
 
         SchemaMismatch for data that does not fit the table, a null in a key or ordering column, or a key column that is
-        missing. Of deletes, only the columns of keys and partitions are used. Of deleted partitions, only the partition
-        columns are used, and no rows remain. `first_row`: the number of the first row in error texts.
+        missing. Of deletes, only the columns of keys and partitions are used; with a global index those of keys. Of
+        deleted partitions, only the partition columns are used, and no rows remain. `first_row`: the number of the first
+        row in error texts.
         """
         settings, where = self.settings, self.settings.where
         if self.operation.deletes_partitions:
@@ -89,6 +90,9 @@ class RowPreparation:
 
     @property
     def _identity(self) -> tuple[str, ...]:
+        """The columns that a row needs. A delete whose key is searched in all partitions needs no partition."""
+        if self.in_table and self.operation.deletes:
+            return self.settings.key_fields
         return (*self.settings.key_fields, *self.settings.paths.fields)
 
 

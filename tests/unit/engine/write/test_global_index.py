@@ -7,6 +7,7 @@ import random
 import shutil
 from collections.abc import Sequence
 
+import pyarrow as pa
 import pytest
 
 import penstock
@@ -82,6 +83,8 @@ def test_deletes_find_their_key_in_any_partition(lake: Lake) -> None:
     lake.write([("b", 20, "riga"), ("c", 9, "bern"), ("x", 20, "bern")], deleted=["b", "c", "x"])
     assert lake.rows() == STORED[2:], "that of c is older than the row"
     assert not (lake.path / "bern").exists()
+    penstock.write(str(lake.path), pa.table({"id": ["d"]}), "delete")
+    assert lake.rows() == STORED[2:3], "a delete needs the key only"
 
 
 @each_kind
