@@ -32,6 +32,7 @@ def write(
     sole_writer: bool = False,
     sizes: FileSizes | None = None,
     time_partitions: Mapping[str, str] | None = None,
+    update_partition_path: bool | None = None,
     metadata: str = "files",
     compact_after: int | None = None,
 ) -> WriteResult:
@@ -40,8 +41,8 @@ def write(
     * operation: `upsert`, `insert`, `bulk_insert`, `delete` (the rows' keys), `insert_overwrite` (the partitions of the
       rows), `insert_overwrite_table`, `delete_partition` (the partitions of the rows). Rows with
       `_hoodie_is_deleted`=true are deletes.
-    * index: `bucket` or `simple`, the index of all the table's writers; by default the one given to `create_table`.
-      `buckets`: the number of buckets of a partition.
+    * index: `bucket`, `simple`, `bloom`, `global_simple` or `global_bloom`, the index of all the table's writers; by
+      default the one given to `create_table`. `buckets`: the number of buckets of a partition.
     * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
     * sole_writer: nobody else writes the table, so that pending writes of others are those of killed writers, and are
       rolled back.
@@ -50,6 +51,9 @@ def write(
       them. They must be those of all the table's writers.
     * metadata: `files` keeps the partition `files` of a metadata table current, if the table has one, and removes the
       other partitions; `off` removes the metadata table, as Hudi with `hoodie.metadata.enable=false` does.
+    * update_partition_path: with a global index, whether a row whose key is stored in another partition moves it: it is
+      deleted there, and inserted into the row's own partition, unless the stored row has a higher ordering value. That
+      is the default; with False the row is written where its key is, and keeps its own partition column.
     * compact_after: after so many delta commits since the last compaction, the table is compacted (`penstock.compact`)
       after the write, and also if a compaction is pending. If that fails, a warning says so: the write is complete.
 
@@ -74,6 +78,7 @@ def write(
         sole_writer=sole_writer,
         sizes=sizes,
         time_partitions=time_partitions,
+        update_partition_path=update_partition_path,
         metadata=metadata,
     )
     if compact_after is None:

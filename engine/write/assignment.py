@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from penstock.engine.write.current_table import CurrentTable
-from penstock.engine.write.index_choice import BucketIndex, Index, SimpleIndex
+from penstock.engine.write.global_keys import GlobalSearch
+from penstock.engine.write.index_choice import BucketIndex, Index, KeyIndex
 from penstock.engine.write.operations import Operation
 from penstock.proto.errors import ConfigurationError, TableError, WriteConflict
 from penstock.reader.merge.fold import RecordKind
 from penstock.table.files.slices import GroupId
 from penstock.writer.index.bucket import assign_buckets
+from penstock.writer.index.locations import KeySearch, Location, locate, unlocated
 from penstock.writer.index.new_groups import FileSizes, place_new_rows
-from penstock.writer.index.simple import Location, locate, unlocated
 from penstock.writer.index.slices import GroupWrite, LatestSlice
 from penstock.writer.kernels.bucket import bucket_numbers
 from penstock.writer.rows.keyed_rows import KeyedRows
@@ -35,8 +36,15 @@ class Assigner:
     """A new random UUID as text."""
     key_fields: tuple[str, ...]
     """The columns of the record key."""
+    ordering_fields: tuple[str, ...]
+    """The columns by which rows of a key are ordered."""
     where: str
     """The beginning of error texts."""
+
+    @property
+    def searches_table(self) -> bool:
+        """Whether keys are searched in all partitions."""
+        return isinstance(self.index, KeyIndex) and self.index.is_global and self.operation.searches_keys
 
     def buckets(self, rows: KeyedRows, version: int) -> np.ndarray:
         """The bucket of each row in a table of this version, int64; 0 for an index without buckets.
@@ -57,8 +65,11 @@ class Assigner:
         """Whether deletes belong to a file group: one of their bucket, or the one that a search finds."""
         return isinstance(self.index, BucketIndex) or self.operation.searches_keys
 
-    def groups(self, current: CurrentTable, rows: KeyedRows, sizes: FileSizes) -> list[GroupWrite]:
-        """The rows by file group, among the groups of `current`; `sizes` are those of `sizes_of`.
+    def group_writes(
+        self, current: CurrentTable, rows: KeyedRows, sizes: FileSizes
+    ) -> Iterator[tuple[GroupWrite, KeyedRows]]:
+        """The rows by file group, among the groups of `current`; `sizes` are those of `sizes_of`. The numbers in a
+        group's `GroupWrite.rows` are those of `located`.
 
         ConfigurationError for a bulk insert into buckets that have a group; WriteConflict for a group that a pending
         service rewrites.
@@ -72,10 +83,12 @@ class Assigner:
                         f"{self.where}: bulk_insert into buckets that have rows would give a bucket a second file "
                         "group: use insert or upsert"
                     )
-            case SimpleIndex():
-                assigned = self._by_location(current, rows, sizes)
+            case KeyIndex():
+                rows, locations = self.located(current, rows)
+                assigned = self._by_location(current, rows, locations, sizes)
         self.check(current, assigned)
-        return assigned
+        for write in assigned:
+            yield write, rows.take(np.sort(write.rows))
 
     def check(self, current: CurrentTable, assigned: Iterable[GroupWrite]) -> None:
         """WriteConflict for a group that a pending service rewrites."""
@@ -87,9 +100,11 @@ class Assigner:
                     "when it has completed or was rolled back"
                 )
 
-    def _by_location(self, current: CurrentTable, rows: KeyedRows, sizes: FileSizes) -> list[GroupWrite]:
+    def _by_location(
+        self, current: CurrentTable, rows: KeyedRows, locations: Iterable[Location], sizes: FileSizes
+    ) -> list[GroupWrite]:
         assigned: dict[GroupId, GroupWrite] = {}
-        for location in self.locations(current, rows):
+        for location in locations:
             for place, item in enumerate(location.slices):
                 mine = location.of_slice(place)
                 if len(mine):
@@ -121,11 +136,19 @@ class Assigner:
         """The slices of a partition whose base files new rows may fill."""
         return current.slices.of(partition) if self.operation.fills_small_files else ()
 
-    def locations(self, current: CurrentTable, rows: KeyedRows) -> Iterable[Location]:
-        """Where the keys of the rows are, if the operation searches them; else they count as new."""
-        if self.operation.searches_keys:
-            return locate(rows, current.slices, current.keys_of, self.where)
-        return unlocated(rows, current.slices)
+    def located(self, current: CurrentTable, rows: KeyedRows) -> tuple[KeyedRows, Iterable[Location]]:
+        """The rows, and where their keys are, if the operation searches them; else they count as new.
+
+        A global index may leave rows out, and adds deletes of keys that leave a partition: then the rows are others,
+        each with the partition into which it is written. One row of each key is given to it.
+        """
+        if not isinstance(self.index, KeyIndex) or not self.operation.searches_keys:
+            return rows, unlocated(rows, current.slices)
+        search = KeySearch(keys_of=current.keys_of, by_footers=self.index.reads_footers, where=self.where)
+        if self.index.is_global:
+            names, moves = self.ordering_fields, self.index.moves_keys
+            return GlobalSearch(current=current, search=search, ordering=names, moves_keys=moves).located(rows)
+        return rows, locate(rows, current.slices, search)
 
     def sizes_of(self, current: CurrentTable) -> FileSizes:
         """The sizes of base files in the table, whose rows have their average size. Reads commits of the table."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.engine.write.index_choice import refuse_other_index
+from penstock.engine.write.index_choice import INDEX_NAMES, refuse_other_index
 from penstock.engine.write.settings import BUCKETS, INDEX_TYPE, RECORD_KEY_OPTION, check_key_form
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.reader.merge.ordering import check_ordering_type
@@ -61,8 +61,9 @@ def create_table(
     * record_key: the columns of the record key. partition_by: those of the partitions. ordering: those whose higher
       value wins among rows of one key; without one the newer row wins.
     * table_type: `merge_on_read` or `copy_on_write`. table_version: 9 (Hudi 1.1 and later), or 6 (0.14 and later).
-    * index: `bucket`, with `buckets` of each partition, or `simple`. Hudi does not store it: give the same index to all
-      writers.
+    * index: `bucket`, with `buckets` of each partition, `simple`, `bloom`, `global_simple` or `global_bloom`. Hudi does
+      not store it: give the same index to all writers. With a global index a key is unique in the table, with the
+      others in its partition.
     * key_generator: SIMPLE, COMPLEX or NON_PARTITION, which follow from the columns, TIMESTAMP (one partition column of
       times), or CUSTOM (version 9; `partition_by` has `column:SIMPLE` and `column:TIMESTAMP`).
     * time_partitions: Hudi's options `hoodie.keygen.timebased.*` without this prefix, for times as partitions, such as
@@ -199,11 +200,12 @@ def _index_properties(index: str, buckets: int | None, keys: Sequence[str], wher
     """The index, which Hudi's writers and procedures then use. Its procedures know the record key only from the option
     of writers, and fail without it on a bucket index (Hudi `HoodieIndexConfig.validateBucketIndexConfig`)."""
     refuse_other_index(index, where)
-    if index == "simple" and buckets is None:
-        return {INDEX_TYPE: "SIMPLE"}
+    if index in INDEX_NAMES[1:] and buckets is None:
+        return {INDEX_TYPE: index.upper()}
     if index == "bucket" and buckets is not None and 1 <= buckets < MAX_BUCKETS:
         return {INDEX_TYPE: "BUCKET", BUCKETS: str(buckets), RECORD_KEY_OPTION: ",".join(keys)}
+    others = ", ".join(INDEX_NAMES[1:])
     raise ConfigurationError(
         f"{where}: got index={index[:40]!r} and buckets={buckets}, expected index='bucket' with the number of "
-        "buckets of a partition (about its final size in GB), or index='simple' without"
+        f"buckets of a partition (about its final size in GB), or one of {others} without"
     )

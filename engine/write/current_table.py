@@ -23,11 +23,14 @@ from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action
 from penstock.writer.files.rewritten_base import BATCH
+from penstock.writer.index.locations import FooterTest
 from penstock.writer.index.new_groups import FileSizes, average_row_bytes
 from penstock.writer.index.slices import LatestSlice, TableSlices
 
 _COMMITS: Final = 32
 """How many commits the average size of a row is looked for in, from the newest."""
+_NEVER: Final = "~"
+"""After every time."""
 _DEFAULT_ROW_BYTES: Final = 1024
 """Hudi's `hoodie.copyonwrite.record.size.estimate`."""
 
@@ -63,14 +66,19 @@ class CurrentTable:
         name = redacted_uri(self.table.base_path)
         return BaseFile(self.table.storage, item.base, record, columns, table=name)
 
-    def keys_of(self, item: LatestSlice) -> Iterator[pa.Array]:
-        """The record keys of a slice's base file, in batches in file order."""
+    def keys_of(self, item: LatestSlice, may_have_keys: FooterTest | None = None) -> Iterator[pa.Array]:
+        """The record keys of a slice's base file, in batches in file order, or none if the test of its footer fails;
+        then those of its rows, if its logs may have others."""
         if self.record is None:
             raise InvariantViolation(f"keys of {item.group} in a table without a schema")
-        with self.base_file(item, self.record, ("_hoodie_record_key",)) as base:
-            for group in base.row_groups(WholeFile(), BATCH):
-                for batch in group.batches():
-                    yield batch.column(0)
+        with self.base_file(item, self.record, (RECORD_KEY,)) as base:
+            if may_have_keys is None or may_have_keys(base.footer):
+                for group in base.row_groups(WholeFile(), BATCH):
+                    for batch in group.batches():
+                        yield batch.column(0)
+        if item.logs_may_add_keys:
+            for batch in self.live_rows(item, ()):
+                yield batch.column(0)
 
     def live_rows(self, item: LatestSlice, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         """The rows of a slice as a snapshot returns them: the record key, then these columns."""
@@ -101,11 +109,12 @@ def current_table(table: HudiTable) -> CurrentTable:
             raise
         return CurrentTable(table=pinned, record=None, slices=TableSlices({}, frozenset()))
     record = parse_record_schema(plan.scan.schema_json, f"schema of table {name}")
-    pending = _pending_compactions(pinned, pinned.timeline())
+    timeline = pinned.timeline()
+    pending = _pending_compactions(pinned, timeline)
     by_partition: dict[str, list[LatestSlice]] = {}
     for split in sorted(plan.splits, key=lambda one: (one.partition, one.file_group)):
-        by_partition.setdefault(split.partition, []).append(_slice(split, pending))
-    locked = _rewritten_groups(pinned, pinned.timeline())
+        by_partition.setdefault(split.partition, []).append(_slice(split, pending, timeline))
+    locked = _rewritten_groups(pinned, timeline)
     return CurrentTable(
         table=pinned,
         record=record,
@@ -115,9 +124,10 @@ def current_table(table: HudiTable) -> CurrentTable:
     )
 
 
-def _slice(split: Split, pending: dict[GroupId, str]) -> LatestSlice:
+def _slice(split: Split, pending: dict[GroupId, str], timeline: Timeline) -> LatestSlice:
     names = [parse_file_name(log.path.rpartition("/")[2]) for log in split.logs]
-    first_log = next((name.instant for name in names if isinstance(name, LogName)), "")
+    logs = [name.instant for name in names if isinstance(name, LogName)]
+    first_log = next(iter(logs), "")
     compaction = pending.get((split.partition, split.file_group), "")
     return LatestSlice(
         partition=split.partition,
@@ -127,7 +137,23 @@ def _slice(split: Split, pending: dict[GroupId, str]) -> LatestSlice:
         logs=split.logs,
         key=compaction or split.base_instant or first_log,
         being_compacted=bool(compaction),
+        logs_may_add_keys=bool(logs) and logs_may_add_keys(split.base_instant, logs, timeline),
     )
+
+
+def logs_may_add_keys(base_instant: str, logs: Collection[str], timeline: Timeline) -> bool:
+    """Whether logs of a slice may have rows of keys that its base file lacks. Pure.
+
+    A write logs a key that the base file has. If a compaction was pending then, which removed the key for an older
+    delete, the new base file lacks it. On layout 1 the names of logs do not say when they were written. logs: the
+    instants in their names.
+    """
+    written = timeline.completed_write(base_instant)
+    if written is None:  # it is archived
+        return True
+    if written.action is not Action.COMMIT:
+        return False
+    return timeline.layout == 1 or any(instant < (written.completion_time or _NEVER) for instant in logs)
 
 
 def _pending_compactions(table: HudiTable, timeline: Timeline) -> dict[GroupId, str]:

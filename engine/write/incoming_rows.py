@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from penstock.engine.write.assignment import Assigner
 from penstock.engine.write.current_table import CurrentTable
+from penstock.engine.write.hashed_rows import HashedRows
 from penstock.engine.write.index_choice import BucketIndex
 from penstock.engine.write.large_partition import NEW, LargePartition
 from penstock.engine.write.prepared_rows import RowPreparation, rows_of_partitions
-from penstock.writer.files.spilled_rows import SpilledRows
+from penstock.writer.files.spilled_rows import SpilledRows, pieces_of
 from penstock.writer.index.new_groups import FileSizes
 from penstock.writer.index.slices import GroupWrite
 from penstock.writer.rows.chunks import Batches
@@ -74,7 +75,11 @@ def incoming_rows(
         yield HeldRows.of(preparation, early, first)
         return
     with SpilledRows(preparation.stored_schema(early, first.schema), where) as spilled:
-        rows = GroupedRows(preparation=preparation, spilled=spilled)
+        rows: HashedRows | GroupedRows
+        if assigner.searches_table:
+            rows = HashedRows(preparation=preparation, spilled=spilled, most_bytes=HELD_BYTES)
+        else:
+            rows = GroupedRows(preparation=preparation, spilled=spilled)
         for chunk in _in_order(first, second, chunks):
             rows.add(chunk, early, assigner)
         del first, second, chunk
@@ -132,7 +137,7 @@ class HeldRows:
         """As `IncomingRows`."""
         rows = self._in(current).rows
         if len(rows):
-            yield from _assigned(rows, current, assigner, assigner.sizes_of(current))
+            yield from assigner.group_writes(current, rows, assigner.sizes_of(current))
 
     def _in(self, current: CurrentTable) -> HeldRows:
         """The rows in a state of the table, whose schema another writer may have changed."""
@@ -193,7 +198,7 @@ class GroupedRows:
             if self.preparation.combines(rows):
                 rows = self.preparation.combined(rows)
                 self.num_rows += len(rows)
-            yield from _assigned(rows, current, assigner, sizes)
+            yield from assigner.group_writes(current, rows, sizes)
 
     def _large(
         self, part: int, current: CurrentTable, assigner: Assigner, sizes: FileSizes
@@ -206,29 +211,13 @@ class GroupedRows:
             most_bytes=HELD_BYTES,
         )
         if not self.preparation.operation.searches_keys:
-            yield from large.group_writes(self.spilled, part, sizes, by_slice=False)
+            yield from large.by_group(self.spilled, part, by_slice=False).group_writes(sizes)
             return
         with large.located(self.spilled, part) as (located, num_rows, repeated):
             self.num_rows += num_rows
-            yield from large.group_writes(located, NEW, sizes, by_slice=True, repeated=repeated)
+            yield from large.by_group(located, NEW, by_slice=True, repeated=repeated).group_writes(sizes)
 
     def _pieces(self) -> Iterator[list[int]]:
         """The parts in the order of partition and bucket, together as long as they are small."""
-        held: list[int] = []
-        held_bytes = 0
-        for part in sorted(self.spilled.parts, key=lambda one: (self.partitions[one // self._buckets], one)):
-            size = self.spilled.size_bytes(part)
-            if held and held_bytes + size > HELD_BYTES:
-                yield held
-                held, held_bytes = [], 0
-            held.append(part)
-            held_bytes += size
-        if held:
-            yield held
-
-
-def _assigned(
-    rows: KeyedRows, current: CurrentTable, assigner: Assigner, sizes: FileSizes
-) -> Iterator[tuple[GroupWrite, KeyedRows]]:
-    for write in assigner.groups(current, rows, sizes):
-        yield write, rows.take(np.sort(write.rows))
+        order = sorted(self.spilled.parts, key=lambda one: (self.partitions[one // self._buckets], one))
+        return pieces_of(self.spilled, order, HELD_BYTES)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from penstock.engine.write.settings import BUCKETS, INDEX_TYPE
 from penstock.proto.errors import ConfigurationError, UnsupportedFeature
@@ -10,14 +11,16 @@ from penstock.table.config.properties import TableProperties
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.writer.index.bucket import MAX_BUCKETS
 
-_REFUSED = {
+_LIKELY_BUCKETS: Final = 100_000
+"""A random file id begins with 8 digits below it once in 50,000 times."""
+_IN_METADATA: Final = "its keys are in the metadata table, which is not written yet"
+_REFUSED: Final = {
     "HBASE": "its keys are in HBase, outside of the table",
-    "BLOOM": "it is not written yet; writers with a bloom index can go on with tables of the simple index",
-    "GLOBAL_BLOOM": "it is not written yet",
-    "GLOBAL_SIMPLE": "it is not written yet",
-    "RECORD_INDEX": "its keys are in the metadata table, which is not written yet",
-    "GLOBAL_RECORD_LEVEL_INDEX": "its keys are in the metadata table, which is not written yet",
-    "RECORD_LEVEL_INDEX": "its keys are in the metadata table, which is not written yet",
+    "FLINK_STATE": "its keys are in the state of a Flink job, outside of the table",
+    "INMEMORY": "its keys are in the memory of its writer",
+    "RECORD_INDEX": _IN_METADATA,
+    "GLOBAL_RECORD_LEVEL_INDEX": _IN_METADATA,
+    "RECORD_LEVEL_INDEX": _IN_METADATA,
 }
 
 
@@ -29,12 +32,30 @@ class BucketIndex:
     """Buckets of a partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleIndex:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyIndex:
     """The base file that holds a key determines its file group."""
 
+    reads_footers: bool = False
+    """Whether key ranges and bloom filters in footers exclude files."""
+    is_global: bool = False
+    """Whether a key is unique in the table, not in its partition."""
+    moves_keys: bool = True
+    """Of a global index: whether a row of another partition moves its key there; else it is written where the key is
+    (Hudi `hoodie.simple.index.update.partition.path`, `hoodie.bloom.index.update.partition.path`)."""
 
-Index = BucketIndex | SimpleIndex
+
+Index = BucketIndex | KeyIndex
+
+KEY_INDEXES: Final = {
+    "SIMPLE": KeyIndex(),
+    "BLOOM": KeyIndex(reads_footers=True),
+    "GLOBAL_SIMPLE": KeyIndex(is_global=True),
+    "GLOBAL_BLOOM": KeyIndex(reads_footers=True, is_global=True),
+}
+"""By Hudi's name. All of them find keys in files that any other of them wrote."""
+INDEX_NAMES: Final = ("bucket", *(name.lower() for name in KEY_INDEXES))
+"""The names of `create_table` and `write`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +63,9 @@ class UncountedBuckets:
     """A bucket index whose number of buckets only the table's files tell."""
 
 
-def chosen_index(index: str | None, buckets: int | None, properties: TableProperties) -> Index | UncountedBuckets:
+def chosen_index(
+    index: str | None, buckets: int | None, properties: TableProperties, update_partition_path: bool | None = None
+) -> Index | UncountedBuckets:
     """The index. ConfigurationError if neither the call nor the table names one, or if they contradict each other;
     UnsupportedFeature, with the reason, for an index that is not kept."""
     stored = properties.raw.get(INDEX_TYPE, "").strip().upper()
@@ -52,19 +75,26 @@ def chosen_index(index: str | None, buckets: int | None, properties: TableProper
     if not name:
         raise ConfigurationError(
             f"{where} does not say which index its writers use, as Hudi stores none: give index='bucket' with the "
-            "number of buckets, or index='simple', as in all its writers; another index repeats rows"
+            f"number of buckets, or one of {', '.join(INDEX_NAMES[1:])}, as in all its writers; another index repeats "
+            "rows"
         )
     refuse_other_index(name, where)
     if index and stored and index.upper() != stored:
         raise ConfigurationError(
             f"{where}: got index={index[:40]!r}, and the table was created with {stored.lower()!r}"
         )
-    if name == "SIMPLE":
+    chosen = KEY_INDEXES.get(name)
+    if update_partition_path is not None and not (chosen and chosen.is_global):
+        raise ConfigurationError(
+            f"{where}: got update_partition_path={update_partition_path} with index {name.lower()[:40]!r}: only a "
+            "global index knows the partition of a key"
+        )
+    if chosen is not None:
         if buckets is not None:
-            raise ConfigurationError(f"{where}: got buckets={buckets} with a simple index, which has none")
-        return SimpleIndex()
+            raise ConfigurationError(f"{where}: got buckets={buckets} with index {name.lower()!r}, which has none")
+        return replace(chosen, moves_keys=update_partition_path is not False)
     if name != "BUCKET":
-        raise ConfigurationError(f"{where}: got index={name.lower()[:40]!r}, expected 'bucket' or 'simple'")
+        raise ConfigurationError(f"{where}: got index={name.lower()[:40]!r}, expected one of {', '.join(INDEX_NAMES)}")
     number = _buckets(buckets, stored_buckets, where)
     return UncountedBuckets() if number is None else BucketIndex(number)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.write.current_table import CurrentTable
-from penstock.engine.write.index_choice import BucketIndex, Index, SimpleIndex, UncountedBuckets
+from penstock.engine.write.index_choice import BucketIndex, Index, KeyIndex, UncountedBuckets
 from penstock.engine.write.settings import BUCKETS, INDEX_TYPE, WriteSettings
 from penstock.proto.errors import ConfigurationError, TableError
 from penstock.writer.index.bucket_counts import BucketCounts, bucket_counts
@@ -32,10 +32,10 @@ def index_of_files(index: Index | UncountedBuckets, current: CurrentTable, setti
     if no number of buckets is given, and the keys fit more than one.
     """
     raw, slices = settings.properties.raw, current.slices.all()
-    if raw.get(INDEX_TYPE, "").strip() and (isinstance(index, SimpleIndex) or raw.get(BUCKETS, "").strip()):
+    if raw.get(INDEX_TYPE, "").strip() and (isinstance(index, KeyIndex) or raw.get(BUCKETS, "").strip()):
         return index
     counts = _counts(current, settings) if slices else None
-    if isinstance(index, SimpleIndex):
+    if isinstance(index, KeyIndex):
         if counts is not None and counts.some():
             raise TableError(
                 f"{settings.where}: its file groups are buckets, such as {slices[0].file_id}, and the index of this "

@@ -38,13 +38,16 @@ class RowPreparation:
     """The table's settings."""
     operation: Operation
     """The operation."""
+    in_table: bool = False
+    """Whether a key is unique in the table, not in its partition."""
 
     def rows(self, current: CurrentTable, data: pa.Table, first_row: int = 0) -> tuple[WriteSchema, KeyedRows]:
         """The write's schema, and its rows with keys, partitions and ordering values. Rows of one key are not combined.
 
         SchemaMismatch for data that does not fit the table, a null in a key or ordering column, or a key column that is
-        missing. Of deletes, only the columns of keys and partitions are used. Of deleted partitions, only the partition
-        columns are used, and no rows remain. `first_row`: the number of the first row in error texts.
+        missing. Of deletes, only the columns of keys and partitions are used; with a global index those of keys. Of
+        deleted partitions, only the partition columns are used, and no rows remain. `first_row`: the number of the
+        first row in error texts.
         """
         settings, where = self.settings, self.settings.where
         if self.operation.deletes_partitions:
@@ -81,8 +84,8 @@ class RowPreparation:
         return schema, keyed
 
     def combined(self, rows: KeyedRows) -> KeyedRows:
-        """One row for each key of a partition, if the operation combines rows."""
-        return combined(rows, self.settings.mode) if self.combines(rows) else rows
+        """One row for each key of a partition, or of the table, if the operation combines rows."""
+        return combined(rows, self.settings.mode, in_table=self.in_table) if self.combines(rows) else rows
 
     def combines(self, rows: KeyedRows) -> bool:
         """Whether rows of one key are combined. Logs keep each row that has an operation."""
@@ -108,6 +111,9 @@ class RowPreparation:
 
     @property
     def _identity(self) -> tuple[str, ...]:
+        """The columns that a row needs. A delete whose key is searched in all partitions needs no partition."""
+        if self.in_table and self.operation.deletes:
+            return self.settings.key_fields
         return (*self.settings.key_fields, *self.settings.paths.fields)
 
 

@@ -47,6 +47,7 @@ def write(
     sole_writer: bool = False,
     sizes: FileSizes | None = None,
     time_partitions: Mapping[str, str] | None = None,
+    update_partition_path: bool | None = None,
     metadata: str = "files",
 ) -> WriteResult:
     """Writes the rows of `data` into the table at `path` as one instant: `penstock.write` without the compaction that
@@ -56,7 +57,7 @@ def write(
     keeps_metadata = parse_metadata(metadata)
     settings = write_settings(table, time_partitions or {}, keeps_metadata=keeps_metadata)
     kind = parse_operation(operation)
-    chosen = chosen_index(index, buckets, table.properties)
+    chosen = chosen_index(index, buckets, table.properties, update_partition_path)
     environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
     batches = batches_of(data)
     roll_back_failed(table, storage, environment, sole_writer=sole_writer)
@@ -74,6 +75,7 @@ def write(
             sizes=sizes or FileSizes(),
             new_uuid=lambda: str(uuid.uuid4()),
             key_fields=settings.key_fields,
+            ordering_fields=settings.ordering_fields,
             where=settings.where,
         ),
     )
@@ -96,7 +98,7 @@ class _Write:
         """Prepares the rows for the table in the state `early` before the timeline changes, so that an error of the
         data leaves no trace; and plans the table once more if another writer completed an instant since then."""
         self._check_operations(early)
-        preparation = RowPreparation(self.settings, self.operation)
+        preparation = RowPreparation(self.settings, self.operation, self.assigner.searches_table)
         with incoming_rows(preparation, self.assigner, early, data) as rows:
             if self._changes_nothing(early, rows):
                 return result(None, "", self.operation, rows.num_rows, (), ())
@@ -169,7 +171,7 @@ class _Write:
             stat = self._write_group(files, write, mine)
             if stat is not None:
                 stats.append(stat)
-            if write.latest is None:
+            if write.latest is None or write.rewrites:
                 inserted_into.add(write.partition)
         metadata = CommitMetadata(
             requested_time=begun.requested_time,
@@ -183,6 +185,7 @@ class _Write:
         touched = TouchedGroups(
             groups=frozenset({*((stat.partition, stat.file_id) for stat in stats), *replaced}),
             inserted_into=frozenset(inserted_into),
+            keys_of_table=self.assigner.searches_table,
         )
         completion = begun.complete(
             metadata,

@@ -141,6 +141,11 @@ class BaseFile:
         return self._bounds
 
     @property
+    def footer(self) -> Mapping[bytes, bytes]:
+        """The key-value metadata of the footer."""
+        return self._file.metadata.metadata or {}
+
+    @property
     def num_rows(self) -> int:
         """The rows of the whole file."""
         return int(self._file.metadata.num_rows)

@@ -1,4 +1,4 @@
-"""The bloom filter of record keys in a base file's footer, and the range of its keys.
+"""The bloom filter of record keys in a base file's footer.
 
 Source: Hudi `BloomFilterFactory`, `InternalBloomFilter`, `InternalDynamicBloomFilter`, `HoodieBloomFilterWriteSupport`.
 Writers with a bloom index fail on a file without it, and would insert a key again that it lacks.
@@ -16,7 +16,6 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptFile, InvariantViolation
 
@@ -49,6 +48,10 @@ KeyBitSetter = Callable[[np.ndarray, np.ndarray, int, int, int, int, int, np.nda
 `start` to `stop`. `data` (uint8) and `offsets` (int32) are the keys in Arrow's layout. The hash number i of a key is
 Hadoop's murmur hash of its UTF-8 bytes, with hash i - 1 as the seed (0 first); the bit is its absolute value modulo
 `bits`, in byte bit / 8, the lowest bit first."""
+
+KeyBitTester = Callable[[np.ndarray, np.ndarray, np.ndarray, int, int, np.ndarray, np.ndarray], int]
+"""find_bits(data, offsets, places, hashes, bits, filter_bytes, may_be): sets may_be[i] (bool) if all bits of the key in
+row places[i] (int64) are set; else it stays. The other arguments are those of `KeyBitSetter`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -96,15 +99,10 @@ class BloomFilter:
 
     def add(self, keys: pa.StringArray, set_bits: KeyBitSetter) -> None:
         """Adds keys without nulls. `writer.kernels.bloom.set_key_bits` is the compiled setter."""
-        if keys.null_count:
-            raise InvariantViolation(f"bloom filter: got {keys.null_count} keys that are null")
         rows = len(keys)
+        data, bounds = _layout(keys)
         if not rows:
             return
-        _, offsets, content = keys.buffers()
-        data = np.frombuffer(content or b"\0", np.uint8)
-        bounds = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + rows + 1]
-        data.flags.writeable = bounds.flags.writeable = False  # else kernels are compiled again for arrays that are not
 
         def put(row: np.ndarray, start: int, stop: int, step: int = 1) -> None:
             set_bits(data, bounds, start, stop, step, self.hashes, self.bits, row)
@@ -132,6 +130,15 @@ class BloomFilter:
             put(self.rows[(self.turn + place) % len(self.rows)], at + place, rows, len(self.rows))
         self.turn += rows - at
         self.keys_in_last_row += rows - at
+
+    def may_contain(self, keys: pa.StringArray, places: np.ndarray, find_bits: KeyBitTester) -> np.ndarray:
+        """For each of `places` (int64), whether the key in this row may have been added; a key that was added always
+        may. `keys` have no nulls. `writer.kernels.bloom.find_key_bits` is the compiled tester."""
+        data, bounds = _layout(keys)
+        may_be = np.zeros(len(places), bool)
+        for row in self.rows if len(places) else ():
+            find_bits(data, bounds, places, self.hashes, self.bits, row, may_be)
+        return may_be
 
     def encoded(self) -> str:
         """The filter as the text of the footer: the inverse of `parse_bloom_filter`."""
@@ -201,29 +208,18 @@ def _damaged(where: str, what: str) -> CorruptFile:
     return CorruptFile(f"{where}: bloom filter: {what}; the file is damaged, or Hudi did not write it")
 
 
+def _layout(keys: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
+    """(bytes, offsets) of keys, of which none may be null."""
+    if keys.null_count:
+        raise InvariantViolation(f"bloom filter: got {keys.null_count} keys that are null")
+    if not len(keys):
+        return np.zeros(1, np.uint8), np.zeros(1, np.int32)
+    _, offsets, content = keys.buffers()
+    data = np.frombuffer(content or b"\0", np.uint8)
+    bounds = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys) + 1]
+    data.flags.writeable = bounds.flags.writeable = False  # else kernels are compiled again for arrays that are not
+    return data, bounds
+
+
 def _empty(bits: int) -> np.ndarray:
     return np.zeros((bits + 7) // 8, np.uint8)
-
-
-_BY_UTF_16: Final = np.arange(256, dtype=np.uint8)
-"""Bytes of UTF-8 in the order of UTF-16 units: U+E000 to U+FFFF come after the characters that need two units."""
-_BY_UTF_16[0xEE:0xF0] = [0xFE, 0xFF]
-_BY_UTF_8: Final = np.arange(256, dtype=np.uint8)
-_BY_UTF_8[0xFE:] = [0xEE, 0xEF]
-
-
-def key_range(keys: pa.StringArray) -> tuple[str, str]:
-    """(lowest, highest) of keys without nulls, by UTF-16 units, as Java's `String.compareTo`."""
-    rows = len(keys)
-    if not rows or keys.null_count:
-        raise InvariantViolation(f"range of {rows} keys, {keys.null_count} of them null")
-    _, offsets, content = keys.buffers()
-    data = np.frombuffer(content or b"", np.uint8)
-    if not (data >= 0xF0).any():
-        ends = pc.min_max(keys)
-        return ends["min"].as_py(), ends["max"].as_py()
-    ordered = pa.py_buffer(_BY_UTF_16[data])
-    texts = pa.Array.from_buffers(pa.binary(), rows, [None, offsets, ordered], offset=keys.offset)
-    ends = pc.min_max(texts)
-    low, high = (_BY_UTF_8[np.frombuffer(ends[name].as_py(), np.uint8)].tobytes() for name in ("min", "max"))
-    return low.decode(), high.decode()

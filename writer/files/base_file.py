@@ -13,7 +13,8 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.table.parquet.bloom_filter import BloomFilter, key_range
+from penstock.table.parquet.bloom_filter import BloomFilter
+from penstock.table.parquet.key_range import MAX_KEY, MIN_KEY, key_range
 from penstock.table.schema.avro import META_COLUMNS
 from penstock.writer.files.parquet_file import AVRO_SCHEMA, parquet_writer
 from penstock.writer.kernels.bloom import set_key_bits
@@ -90,5 +91,5 @@ class BaseFileWriter:
     def _footer(self) -> Mapping[str, str]:
         footer = {AVRO_SCHEMA: self._avro_json, "writer.model.name": "avro", **self._bloom.footer()}
         if self._lowest is not None and self._highest is not None:
-            footer |= {"hoodie_min_record_key": self._lowest, "hoodie_max_record_key": self._highest}
+            footer |= {MIN_KEY: self._lowest, MAX_KEY: self._highest}
         return footer

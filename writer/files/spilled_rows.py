@@ -106,3 +106,18 @@ class SpilledRows:
                 f"{tempfile.gettempdir()}: {str(error)[:200]}; it needs room for all of the data: set TMPDIR to a "
                 "folder with more; nothing was written"
             ) from error
+
+
+def pieces_of(rows: SpilledRows, parts: Iterable[int], most_bytes: int) -> Iterator[list[int]]:
+    """The parts in their order, together as long as they have at most so many bytes."""
+    held: list[int] = []
+    held_bytes = 0
+    for part in parts:
+        size = rows.size_bytes(part)
+        if held and held_bytes + size > most_bytes:
+            yield held
+            held, held_bytes = [], 0
+        held.append(part)
+        held_bytes += size
+    if held:
+        yield held

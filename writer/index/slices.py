@@ -30,6 +30,9 @@ class LatestSlice:
     else of the first log."""
     being_compacted: bool = False
     """Whether a compaction of the group is pending, which its base file must wait for."""
+    logs_may_add_keys: bool = False
+    """Whether its logs may have rows of keys that the base file lacks: one of them was written while the compaction
+    that wrote the base file was pending, for a key that the compaction then removed."""
 
     @property
     def group(self) -> GroupId:

@@ -1,8 +1,8 @@
-"""Sets the bits of record keys in a bloom filter (Hudi `InternalBloomFilter`, `MurmurHash`).
+"""Sets and tests the bits of record keys in a bloom filter (Hudi `InternalBloomFilter`, `MurmurHash`).
 
-Safety: `offsets` ascend and stay within `data` (a valid Arrow array); `start` and the rows up to `stop` are below
-len(offsets) - 1. Each bit is below `bits`, and `filter_bytes` has (bits + 7) / 8 bytes. `_murmur` reads words and bytes
-of the key only.
+Safety: `offsets` ascend and stay within `data` (a valid Arrow array); `start`, the rows up to `stop`, and all `places`
+are below len(offsets) - 1. `may_be` is as long as `places`. Each bit is below `bits`, and `filter_bytes` has
+(bits + 7) / 8 bytes. `_murmur` reads words and bytes of the key only.
 """
 
 from __future__ import annotations
@@ -55,6 +55,13 @@ def _murmur(data: Any, start: int, stop: int, seed: Any) -> Any:
     return h ^ (h >> 15)
 
 
+@inlined
+def _bit(hashed: Any, bits: int) -> Any:
+    """The bit of a hash, as Java's abs(hash % bits)."""
+    signed = hashed - (np.int64(1) << 32) if hashed >> 31 else hashed
+    return abs(signed) % bits
+
+
 @compiled_lean
 def set_key_bits(
     data: Any, offsets: Any, start: int, stop: int, step: int, hashes: int, bits: int, filter_bytes: Any
@@ -64,7 +71,25 @@ def set_key_bits(
         h = np.int64(0)
         for _ in range(hashes):
             h = _murmur(data, offsets[row], offsets[row + 1], h)
-            signed = h - (np.int64(1) << 32) if h >> 31 else h
-            bit = abs(signed) % bits  # as Java's abs(signed % bits)
+            bit = _bit(h, bits)
             filter_bytes[bit >> 3] |= np.uint8(1 << (bit & 7))
+    return 0
+
+
+@compiled_lean
+def find_key_bits(data: Any, offsets: Any, places: Any, hashes: int, bits: int, filter_bytes: Any, may_be: Any) -> Any:
+    """See `penstock.table.parquet.bloom_filter.KeyBitTester`."""
+    for number in range(len(places)):
+        if may_be[number]:
+            continue
+        row = places[number]
+        h = np.int64(0)
+        has_all = True
+        for _ in range(hashes):
+            h = _murmur(data, offsets[row], offsets[row + 1], h)
+            bit = _bit(h, bits)
+            if not filter_bytes[bit >> 3] & np.uint8(1 << (bit & 7)):
+                has_all = False
+                break
+        may_be[number] = has_all
     return 0

@@ -73,6 +73,10 @@ class KeyedRows:
             ordering=tuple(_taken(column, places, starts) for column in self.ordering),
         )
 
+    def written_as(self, partitions: RowPartitions, kinds: np.ndarray) -> KeyedRows:
+        """The rows in other partitions, or as other kinds, than their columns say."""
+        return replace(self, partitions=partitions, kinds=kinds)
+
     def keys_at(self, places: np.ndarray) -> pa.ChunkedArray:
         """The keys at these places, which ascend."""
         return self.keys if len(places) == len(self) else _taken(self.keys, places, self._starts())

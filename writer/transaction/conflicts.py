@@ -3,7 +3,7 @@
 Source: Hudi `SimpleConcurrentFileWritesConflictResolutionStrategy`, and `BucketIndexConcurrentFileWrites…` for tables
 with a bucket index, where two writers that create a group of one bucket conflict. Stricter than Hudi in one point: two
 writers that insert into one partition conflict unless the bucket of a key determines its group, because each may have
-inserted the key of the other.
+inserted the key of the other. With a global index, two writers that insert anywhere do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class TouchedGroups:
     groups: frozenset[GroupId]
     """The file groups that it writes or replaces."""
     inserted_into: frozenset[str] = frozenset()
-    """The partitions in which it created file groups."""
+    """The partitions in which it added rows to base files."""
+    keys_of_table: bool = False
+    """Whether its keys are unique in the table (global index), so that it conflicts with inserts into any partition."""
 
     def conflicts_with(self, other: TouchedGroups, *, by_bucket: bool) -> str:
         """A group or partition that both change, for an error; '' if there is none."""
@@ -36,9 +38,10 @@ class TouchedGroups:
         if both := mine & others:
             partition, file_id = min(both)
             return f"{'bucket' if by_bucket else 'file group'} {file_id} of partition {partition!r}"
-        if not by_bucket and (both_partitions := self.inserted_into & other.inserted_into):
-            return f"inserts into partition {min(both_partitions)!r}"
-        return ""
+        if by_bucket or not self.inserted_into:
+            return ""
+        partitions = other.inserted_into if self.keys_of_table else self.inserted_into & other.inserted_into
+        return f"inserts into partition {min(partitions)!r}" if partitions else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,10 @@ class StartOfWrite:
 def touched_by(commit: CommitMetadata) -> TouchedGroups:
     """What a completed write changed. A table service creates file groups too, but adds no key."""
     written = {(stat.partition, stat.file_id) for stat in commit.stats}
-    created = {stat.partition for stat in commit.stats if not stat.prev_commit and not commit.is_service}
-    return TouchedGroups(groups=frozenset({*written, *commit.replaced}), inserted_into=frozenset(created))
+    inserted = {stat.partition for stat in commit.stats if not stat.prev_commit}
+    inserted |= {stat.partition for stat in commit.stats if stat.num_inserts and not stat.file_name.startswith(".")}
+    added = frozenset() if commit.is_service else frozenset(inserted)
+    return TouchedGroups(groups=frozenset({*written, *commit.replaced}), inserted_into=added)
 
 
 def rewritten_by(commit: CommitMetadata) -> TouchedGroups:

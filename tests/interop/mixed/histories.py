@@ -121,7 +121,7 @@ class History:
                 completed = writers.by_hudi(operation, rows, services)
                 # the first write by bulk_insert is a `commit` in a merge-on-read table too
                 instant, *compactions = sorted(item[0] for item in completed if item[2] in WRITES)
-                self._wrote(step, instant)
+                self._wrote(step, instant, by_hudi=True)
                 for compaction in compactions:
                     model.compact(compaction)
                 if "clean" in services:
@@ -146,8 +146,8 @@ class History:
             case Crash(Write(False, operation, rows)):
                 writers.failed(operation, rows)
 
-    def _wrote(self, write: Write, instant: str) -> None:
-        self.model.write(write.operation, write.rows, instant)
+    def _wrote(self, write: Write, instant: str, *, by_hudi: bool = False) -> None:
+        self.model.write(write.operation, write.rows, instant, by_hudi=by_hudi)
         (order_key,) = [item[1] or item[0] for item in self.writers.instants() if item[0] == instant]
         self.states.append(State(instant, order_key, copy.deepcopy(self.model)))
 

@@ -7,7 +7,7 @@ delete in a log still hides older rows, and a compaction forgets it. Source: Hud
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tests.interop.mixed.shapes import Row, Shape, partition_path, record_key
 
@@ -48,8 +48,11 @@ class Model:
     """Schema changes so far."""
     planned: str = ""
     """The instant of a pending compaction."""
+    left: list[Cell] = field(default_factory=list)
+    """Global index: the records of deleted keys, and of keys that moved, whose partition or file group got no later
+    one."""
 
-    def write(self, operation: str, rows: tuple[Row, ...], instant: str) -> None:
+    def write(self, operation: str, rows: tuple[Row, ...], instant: str, *, by_hudi: bool = False) -> None:
         """One completed write."""
         self.level = max([self.level, *(row.level for row in rows)])
         if operation in ("insert_overwrite", "insert_overwrite_table"):
@@ -58,6 +61,9 @@ class Model:
             Entry(row, instant, delete=operation == "delete" or row.deleted, always=operation == "delete")
             for row in rows
         ]
+        if self.shape.is_global and operation in ("upsert", "delete"):
+            self._write_in_table(entries, by_hudi=by_hudi)
+            return
         combined: dict[tuple[str | None, int], Entry] = {}
         for entry in entries:
             place = (self._home(entry.row), entry.row.key)
@@ -76,13 +82,55 @@ class Model:
                 self.late.add((instant, home, key))
         self.groups |= new_groups
 
+    def _write_in_table(self, entries: list[Entry], *, by_hudi: bool) -> None:
+        """A write that searches its keys in all partitions. Source: Hudi `HoodieIndexUtils`.
+
+        Where Hudi merges the row with the stored one before the write, and the stored one wins, it is written again by
+        the instant of the write; Penstock leaves the row out, or in its own partition to the merge.
+        """
+        combined: dict[int, Entry] = {}
+        for entry in entries:
+            combined[entry.row.key] = self._merged(combined.get(entry.row.key), entry)
+        for key, entry in combined.items():
+            stored = [(home, cell) for (home, number), cell in self.cells.items() if number == key]
+            live = [(home, cell, shown) for home, cell in stored if (shown := self.visible(cell))]
+            if not live:
+                if not entry.delete:
+                    self.left += [self.cells.pop((home, key)) for home, _ in stored]
+                    self.cells[self._home(entry.row), key] = Cell(base=entry)
+                continue
+            ((home, cell, shown),) = live
+            wins = self._merged(shown, entry) is entry
+            moves = not entry.delete and home != self._home(entry.row)
+            merges_first = self.shape.merge_on_read or moves or (entry.delete and self.shape.partitioned)
+            if not wins and by_hudi and merges_first:
+                self._put(cell, replace(shown, instant=entry.instant))
+            elif wins and moves:
+                self._put(cell, Entry(entry.row, entry.instant, delete=True, always=True))
+                self.left.append(self.cells.pop((home, key)))
+                self.cells[self._home(entry.row), key] = Cell(base=entry)
+            elif wins or not moves:
+                self._put(cell, entry)
+                if not wins:
+                    self.late.add((entry.instant, home, key))
+
+    def _put(self, cell: Cell, entry: Entry) -> None:
+        """Writes a record into the file group of a stored key."""
+        if self.shape.merge_on_read:
+            cell.log.append(entry)
+        else:
+            merged = self._merged(cell.base, entry)
+            cell.base = None if merged.delete else merged
+
     def _replace(self, homes: set[str | None] | None) -> None:
         self.cells = {place: cell for place, cell in self.cells.items() if homes is not None and place[0] not in homes}
+        stay = [cell for cell in self.left if homes is not None and cell.base is not None]
+        self.left = [cell for cell in stay if cell.base and self._home(cell.base.row) not in (homes or ())]
         self.groups = {group for group in self.groups if homes is not None and group[0] not in homes}
 
     def compact(self, planned: str) -> None:
         """Merges the logs of writes before the compaction's instant into the base rows."""
-        for cell in self.cells.values():
+        for cell in [*self.cells.values(), *self.left]:
             covered = [entry for entry in cell.log if entry.instant < planned]
             merged = self._folded(cell.base, covered)
             cell.base = None if merged is None or merged.delete else merged
@@ -95,7 +143,8 @@ class Model:
 
     def rows(self, *, read_optimized: bool = False) -> list[Entry]:
         """The visible rows; with `read_optimized` those of base files."""
-        found = [cell.base if read_optimized else self.visible(cell) for cell in self.cells.values()]
+        cells = [*self.cells.values(), *(self.left if read_optimized else ())]
+        found = [cell.base if read_optimized else self.visible(cell) for cell in cells]
         return [entry for entry in found if entry is not None]
 
     def _folded(self, base: Entry | None, log: list[Entry]) -> Entry | None:

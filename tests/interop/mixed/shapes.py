@@ -43,7 +43,7 @@ class Shape:
     merge_on_read: bool
     """Merge-on-read or copy-on-write."""
     buckets: int
-    """Buckets of the bucket index; 0: the simple index."""
+    """Buckets of the bucket index; 0 for another index."""
     partitioned: bool
     """Whether `city` is a partition column."""
     two_keys: bool
@@ -64,11 +64,18 @@ class Shape:
     """Whether Penstock creates the table."""
     metadata: bool
     """Whether it has a metadata table, which both keep current."""
+    index: str = "bucket"
+    """The index of all writers."""
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The columns of the record key."""
         return ("id", "part") if self.two_keys else ("id",)
+
+    @property
+    def is_global(self) -> bool:
+        """Whether a key is unique in the table."""
+        return self.index.startswith("global")
 
     @property
     def layout_is_known(self) -> bool:
@@ -136,11 +143,14 @@ ORDERINGS: dict[str, Column] = {
     "double": ("cast(c1 / 4 AS double)", pa.float64(), lambda o: o / 4),
 }
 ADDED = ("extra_1", "extra_2")
+INDEXES = ("global_bloom", "simple", "bloom", "global_simple")
+"""The indexes without buckets."""
 
 
 def shape_of(seed: int, versions: tuple[int, ...] = (9, 6)) -> Shape:
     """The shape of a seed. Eight seeds in a row have all combinations of version, table type and index."""
     draw = random.Random(f"shape/{seed}")
+    other_index = INDEXES[(seed % 2 + seed // 4 % 2 * 2 + seed // 8) % len(INDEXES)]
     merge_on_read, bucket = seed % 2 == 0, seed // 2 % 2 == 0
     return Shape(
         version=versions[seed // 4 % len(versions)],
@@ -156,6 +166,7 @@ def shape_of(seed: int, versions: tuple[int, ...] = (9, 6)) -> Shape:
         columns=tuple(sorted(draw.sample(list(COLUMNS), draw.randint(2, 6)))),
         by_penstock=draw.random() < 0.6,
         metadata=versions[seed // 4 % len(versions)] == 9 and ((seed ^ seed >> 1) + seed // 8) % 2 == 1,
+        index="bucket" if bucket else other_index,
     )
 
 

@@ -48,6 +48,7 @@ def writers(hudi: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest) -
         version=version,
         merge_on_read=merge_on_read,
         buckets=buckets,
+        index="bucket" if buckets else "simple",
         partitioned=True,
         two_keys=False,
         number_key=False,

@@ -78,7 +78,7 @@ def hudis_options(shape: Shape) -> dict[str, str]:
             "hoodie.bucket.index.num.buckets": str(shape.buckets),
         }
     else:
-        options["hoodie.index.type"] = "SIMPLE"
+        options["hoodie.index.type"] = shape.index.upper()
     return options
 
 
@@ -110,7 +110,7 @@ class Writers:
             ordering="seq" if self.shape.ordering else (),
             table_type="merge_on_read" if self.shape.merge_on_read else "copy_on_write",
             table_version=self.shape.version,
-            index="bucket" if self.shape.buckets else "simple",
+            index=self.shape.index,
             buckets=self.shape.buckets or None,
             name=NAME,
             hive_style_partitioning=self.shape.hive_style,
@@ -127,7 +127,7 @@ class Writers:
             str(self.path),
             table_of(self.shape, rows),
             operation,
-            index="bucket" if self.shape.buckets else "simple",
+            index=self.shape.index,
             buckets=self.shape.buckets or None,
             timeline_timezone="UTC",
             sole_writer=sole_writer,

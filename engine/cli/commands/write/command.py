@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _Table = Annotated[str, typer.Argument(metavar="TABLE", help="Path of a table on a local file system.")]
-_INDEXES = "bucket|simple"  # not an enumeration: the error for another index of Hudi has its reason
+_INDEXES = "bucket|simple|bloom|global_simple|global_bloom"
+"""Not an enumeration: the error for another index of Hudi has its reason."""
 _Form = Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")]
 
 
@@ -188,6 +189,15 @@ def write(
             show_default=False,
         ),
     ] = None,
+    update_partition_path: Annotated[
+        bool | None,
+        typer.Option(
+            "--update-partition-path/--keep-partition-path",
+            help="With a global index: whether a row of another partition moves its key there (the default), or is "
+            "written where its key is.",
+            show_default=False,
+        ),
+    ] = None,
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Write the rows of a file into a table, as one instant."""
@@ -206,6 +216,7 @@ def write(
         metadata=metadata.value,
         time_partitions=_time_options(time_partition),
         compact_after=compact_after,
+        update_partition_path=update_partition_path,
     )
     fields = asdict(result)
     if form is ReportFormat.JSON:

@@ -13,13 +13,13 @@ import pytest
 
 from penstock.engine.write.assignment import Assigner
 from penstock.engine.write.current_table import CurrentTable, current_table
-from penstock.engine.write.index_choice import BucketIndex, Index, SimpleIndex
+from penstock.engine.write.index_choice import BucketIndex, Index, KeyIndex
 from penstock.engine.write.operations import Operation
 from penstock.proto.errors import ConfigurationError, WriteConflict
 from penstock.reader.merge.fold import RecordKind
 from penstock.table.files.slices import GroupId
 from penstock.writer.index.new_groups import FileSizes
-from penstock.writer.index.slices import TableSlices
+from penstock.writer.index.slices import GroupWrite, TableSlices
 from penstock.writer.kernels.bucket import bucket_numbers
 from penstock.writer.rows.keyed_rows import KeyedRows
 from penstock.writer.rows.partition_paths import RowPartitions
@@ -52,6 +52,7 @@ def assigner(index: Index, operation: Operation = Operation.UPSERT) -> Assigner:
         sizes=SIZES,
         new_uuid=lambda: f"{next(numbers):08d}-0000-4000-8000-000000000000",
         key_fields=("id",),
+        ordering_fields=(),
         where="table t",
     )
 
@@ -76,9 +77,13 @@ def locked(current: CurrentTable, *groups: GroupId) -> CurrentTable:
     return replace(current, slices=TableSlices(current.slices.by_partition, frozenset(groups)))
 
 
+def groups(one: Assigner, current: CurrentTable, data: KeyedRows, sizes: FileSizes) -> list[GroupWrite]:
+    return [write for write, _ in one.group_writes(current, data, sizes)]
+
+
 def places(current: CurrentTable, one: Assigner, data: KeyedRows) -> list[tuple[str, list[int], bool]]:
     """File id, rows, and whether a base file is rewritten to hold new keys."""
-    return [(item.file_id, item.rows.tolist(), item.rewrites) for item in one.groups(current, data, SIZES)]
+    return [(item.file_id, item.rows.tolist(), item.rewrites) for item in groups(one, current, data, SIZES)]
 
 
 def test_bucket_of_row_is_hash_of_key(bucket: Lake) -> None:
@@ -87,10 +92,10 @@ def test_bucket_of_row_is_hash_of_key(bucket: Lake) -> None:
     expected = bucket_numbers(data.keys.chunk(0), 4, ("id",), as_hudi_0_15=False)
     numbers = assigner(index).buckets(data, 9)
     assert numbers.tolist() == expected.tolist() and numbers.dtype == np.int64 and len(set(expected)) == 4
-    for item in assigner(index).groups(current, data, SIZES):
+    for item in groups(assigner(index), current, data, SIZES):
         assert {int(item.file_id[:8])} == set(expected[item.rows]) and item.latest is None
     assert assigner(index).buckets(rows([]), 9).tolist() == []
-    assert assigner(SimpleIndex()).buckets(data, 9).tolist() == [0] * 20
+    assert assigner(KeyIndex()).buckets(data, 9).tolist() == [0] * 20
 
 
 def test_bulk_insert_into_bucket_with_group_is_refused(bucket: Lake) -> None:
@@ -98,14 +103,14 @@ def test_bulk_insert_into_bucket_with_group_is_refused(bucket: Lake) -> None:
     current = current_table(bucket.table())
     one = assigner(BucketIndex(2), Operation.BULK_INSERT)
     with pytest.raises(ConfigurationError, match=r"table t: bulk_insert into buckets .* second file group: use insert"):
-        one.groups(current, rows(["k1"]), SIZES)
-    assert len(one.groups(current, rows(["k1"], partition="riga"), SIZES)) == 1
-    assert len(assigner(BucketIndex(2)).groups(current, rows(["k1"]), SIZES)) == 1
+        groups(one, current, rows(["k1"]), SIZES)
+    assert len(groups(one, current, rows(["k1"], partition="riga"), SIZES)) == 1
+    assert len(groups(assigner(BucketIndex(2)), current, rows(["k1"]), SIZES)) == 1
 
 
 def test_upsert_joins_new_keys_with_updates_of_small_group(simple: CurrentTable) -> None:
     group = group_of(simple)[1]
-    one = assigner(SimpleIndex())
+    one = assigner(KeyIndex())
     assert places(simple, one, rows([STORED[0], STORED[1]])) == [(group, [0, 1], False)]
     assert places(simple, one, rows(["new", STORED[0], "other"])) == [(group, [1, 0, 2], True)]
     assert places(simple, one, rows(["new"])) == [(group, [0], True)]
@@ -113,13 +118,13 @@ def test_upsert_joins_new_keys_with_updates_of_small_group(simple: CurrentTable)
 
 def test_delete_of_unknown_key_belongs_to_no_group(simple: CurrentTable) -> None:
     data = rows(["unknown", STORED[0]], [DELETE, DELETE])
-    assert places(simple, assigner(SimpleIndex()), data) == [(group_of(simple)[1], [1], False)]
+    assert places(simple, assigner(KeyIndex()), data) == [(group_of(simple)[1], [1], False)]
 
 
 def test_insert_searches_no_keys_and_bulk_insert_fills_no_files(simple: CurrentTable) -> None:
     data, group = rows([STORED[0], "new"]), group_of(simple)[1]
-    assert places(simple, assigner(SimpleIndex(), Operation.INSERT), data) == [(group, [0, 1], True)]
-    ((file_id, places_of_rows, rewrites),) = places(simple, assigner(SimpleIndex(), Operation.BULK_INSERT), data)
+    assert places(simple, assigner(KeyIndex(), Operation.INSERT), data) == [(group, [0, 1], True)]
+    ((file_id, places_of_rows, rewrites),) = places(simple, assigner(KeyIndex(), Operation.BULK_INSERT), data)
     assert file_id == "00000001-0000-4000-8000-000000000000-0" != group
     assert (places_of_rows, rewrites) == ([0, 1], False)
 
@@ -127,29 +132,29 @@ def test_insert_searches_no_keys_and_bulk_insert_fills_no_files(simple: CurrentT
 def test_rows_of_locked_group_are_conflict(simple: CurrentTable) -> None:
     group = group_of(simple)
     current = locked(simple, group)
-    one = assigner(SimpleIndex())
+    one = assigner(KeyIndex())
     words = f"table t: file group {group[1]} of partition 'oslo' is being rewritten .*write again when it has completed"
     with pytest.raises(WriteConflict, match=words):
-        one.groups(current, rows([STORED[0]]), SIZES)
+        groups(one, current, rows([STORED[0]]), SIZES)
     ((file_id, _, _),) = places(current, one, rows(["new"]))
     assert file_id != group[1], "new keys go to another group"
-    assert len(one.groups(current, rows(["new"], partition="riga"), SIZES)) == 1
+    assert len(groups(one, current, rows(["new"], partition="riga"), SIZES)) == 1
 
 
 def test_locked_bucket_is_conflict(bucket: Lake) -> None:
     bucket.write([("k1", 1, "oslo")])
     current = current_table(bucket.table())
     with pytest.raises(WriteConflict, match="being rewritten"):
-        assigner(BucketIndex(2)).groups(locked(current, group_of(current)), rows(["k1"]), SIZES)
+        groups(assigner(BucketIndex(2)), locked(current, group_of(current)), rows(["k1"]), SIZES)
 
 
 def test_deletes_have_groups_by_bucket_or_search() -> None:
-    cases = [(BucketIndex(2), Operation.INSERT), (SimpleIndex(), Operation.UPSERT), (SimpleIndex(), Operation.INSERT)]
+    cases = [(BucketIndex(2), Operation.INSERT), (KeyIndex(), Operation.UPSERT), (KeyIndex(), Operation.INSERT)]
     assert [assigner(index, operation).finds_groups_of_deletes for index, operation in cases] == [True, True, False]
 
 
 def test_sizes_of_simple_index_have_average_row_of_table(simple: CurrentTable) -> None:
-    one = replace(assigner(SimpleIndex()), sizes=replace(SIZES, small_file_bytes=0))
+    one = replace(assigner(KeyIndex()), sizes=replace(SIZES, small_file_bytes=0))
     stats = [stat for item in simple.table.timeline().completed_writes for stat in simple.table.commit(item).stats]
     average = -(-sum(stat.file_size_bytes for stat in stats) // 8)
     assert one.sizes_of(simple) == replace(one.sizes, row_bytes=average, small_files=None)

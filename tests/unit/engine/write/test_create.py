@@ -82,7 +82,11 @@ def create(path: pathlib.Path, **settings: Any) -> dict[str, str]:
         ),
         ({"buckets": None}, ConfigurationError, "buckets=None, expected index='bucket' with the number of buckets"),
         ({"buckets": 0}, ConfigurationError, "buckets=0, expected"),
-        ({"index": "simple"}, ConfigurationError, r"index='simple' and buckets=2, expected .*index='simple' without"),
+        (
+            {"index": "simple"},
+            ConfigurationError,
+            r"index='simple' and buckets=2, expected .* simple, bloom, .* without",
+        ),
         ({"index": "hbase"}, UnsupportedFeature, "index 'hbase' cannot be written: its keys are in HBase, outside of"),
         ({"index": "hash"}, ConfigurationError, "index='hash'"),
         (
@@ -222,6 +226,8 @@ def test_index_is_stored_and_folders_are_those_of_layout(tmp_path: pathlib.Path,
     assert (tmp_path / "b/.hoodie" / history).is_dir()
     simple = create(tmp_path / "s", index="simple", buckets=None, table_version=version)
     assert simple["hoodie.index.type"] == "SIMPLE" and "hoodie.bucket.index.num.buckets" not in simple
+    bloom = create(tmp_path / "g", index="global_bloom", buckets=None, table_version=version)
+    assert bloom["hoodie.index.type"] == "GLOBAL_BLOOM" and "hoodie.bucket.index.num.buckets" not in bloom
 
 
 def test_time_partitions_are_recorded_once_with_prefix(tmp_path: pathlib.Path) -> None:

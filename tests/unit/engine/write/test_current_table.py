@@ -1,4 +1,4 @@
-"""The average size of a row, by what commits recorded of their base files."""
+"""The average size of a row, by what commits recorded of their base files, and slices whose logs may add keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.write.current_table import CurrentTable
+from penstock.engine.write.current_table import CurrentTable, logs_may_add_keys
+from penstock.table.timeline.active import build_timeline
+from penstock.table.timeline.instants import parse_instant_file
 from penstock.writer.index.new_groups import FileSizes
 from penstock.writer.index.slices import TableSlices
 
@@ -72,3 +74,27 @@ LARGE = [("a.parquet", 5000, 100)]
 )
 def test_average_is_that_of_newest_large_write(commits: list[list[tuple[str, int, int]]], expected: int) -> None:
     assert size_of(*commits) == expected
+
+
+def time(number: int) -> str:
+    return f"202611230000000{number:02d}"
+
+
+@pytest.mark.parametrize(
+    ("layout", "base", "logs", "expected"),
+    [
+        (2, f"{time(3)}_{time(6)}.commit", [4], True),
+        (2, f"{time(3)}_{time(6)}.commit", [7, 8], False),
+        (2, f"{time(3)}_{time(6)}.commit", [7, 5], True),
+        (2, f"{time(3)}_{time(6)}.deltacommit", [4], False),
+        (1, f"{time(3)}.commit", [3], True),
+        (1, f"{time(3)}.deltacommit", [3], False),
+        (2, f"{time(2)}_{time(6)}.commit", [7], True),
+    ],
+    ids=["during compaction", "after it", "one during it", "of inserts", "layout 1", "layout 1, inserts", "archived"],
+)
+def test_logs_written_during_a_compaction_may_add_keys(layout: int, base: str, logs: list[int], expected: bool) -> None:
+    instant = parse_instant_file(base, layout)
+    assert instant is not None
+    times = [time(number) for number in logs]
+    assert logs_may_add_keys(time(3), times, build_timeline(layout, [instant])) is expected

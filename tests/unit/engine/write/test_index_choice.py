@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from penstock.engine.write.index_choice import BucketIndex, Index, SimpleIndex, UncountedBuckets, chosen_index
+from penstock.engine.write.index_choice import BucketIndex, Index, KeyIndex, UncountedBuckets, chosen_index
 from penstock.engine.write.operations import Operation, parse_operation
 from penstock.proto.errors import ConfigurationError, PenstockError, UnsupportedFeature
 from penstock.table.config.properties import TableProperties, load_properties
@@ -30,10 +30,13 @@ def tables(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     [
         ("bucket", None, None, BucketIndex(2)),
         ("bucket", "bucket", 2, BucketIndex(2)),
-        ("simple", None, None, SimpleIndex()),
+        ("simple", None, None, KeyIndex()),
         ("none", "BUCKET", 7, BucketIndex(7)),
         ("none", "bucket", None, UncountedBuckets()),
-        ("none", "simple", None, SimpleIndex()),
+        ("none", "simple", None, KeyIndex()),
+        ("none", "bloom", None, KeyIndex(reads_footers=True)),
+        ("none", "GLOBAL_SIMPLE", None, KeyIndex(is_global=True)),
+        ("none", "global_bloom", None, KeyIndex(reads_footers=True, is_global=True)),
     ],
 )
 def test_index_is_the_given_or_the_stored_one(
@@ -52,11 +55,13 @@ def test_index_is_the_given_or_the_stored_one(
         ("none", None, None, ConfigurationError, "does not say which index"),
         ("bucket", "simple", None, ConfigurationError, "the table was created with 'bucket'"),
         ("bucket", None, 3, ConfigurationError, "got buckets=3, and the table was created with 2"),
-        ("simple", None, 3, ConfigurationError, "a simple index, which has none"),
+        ("simple", None, 3, ConfigurationError, "with index 'simple', which has none"),
         ("none", "bucket", 0, ConfigurationError, "expected 1 to"),
         ("none", "hbase", None, UnsupportedFeature, "its keys are in HBase"),
+        ("none", "inmemory", None, UnsupportedFeature, "in the memory of its writer"),
+        ("none", "flink_state", None, UnsupportedFeature, "state of a Flink job"),
+        ("none", "other", None, ConfigurationError, "expected one of bucket, simple, bloom, global_simple, global_b"),
         ("bucket", "HBASE", None, UnsupportedFeature, "its keys are in HBase"),
-        ("none", "inmemory", None, ConfigurationError, "expected 'bucket' or 'simple'"),
     ],
 )
 def test_others_are_refused(
@@ -69,6 +74,14 @@ def test_others_are_refused(
 ) -> None:
     with pytest.raises(error, match=words):
         chosen_index(index, buckets, tables[table])
+
+
+def test_only_a_global_index_moves_keys(tables: dict[str, TableProperties]) -> None:
+    for given, moves in ((None, True), (True, True), (False, False)):
+        assert chosen_index("global_simple", None, tables["none"], given) == KeyIndex(is_global=True, moves_keys=moves)
+    for table, index in (("bucket", None), ("simple", None), ("none", "bloom")):
+        with pytest.raises(ConfigurationError, match="only a global index knows the partition of a key"):
+            chosen_index(index, None, tables[table], True)
 
 
 def test_operations_have_hudis_names() -> None:

@@ -22,6 +22,7 @@ from penstock.writer.index.new_groups import FileSizes
 from tests.unit.engine.write.recorded_storage import FIRST, KINDS, SCHEMA, SECOND, Kind, Lake, Row, arrow, upserted
 
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind)))
+GLOBAL: tuple[Kind, ...] = ((9, "merge_on_read", "global_bloom"), (6, "copy_on_write", "global_simple"))
 SMALL = 800
 """Bytes that a test holds in memory: some 20 rows."""
 SIZES = FileSizes(max_file_bytes=20 << 10, small_file_bytes=10 << 10)
@@ -57,8 +58,8 @@ def contents(path: pathlib.Path) -> list[tuple[object, ...]]:
     return sorted(tuple(row.values()) for row in rows)
 
 
-@each_kind
-@pytest.mark.sampled(2)
+@pytest.mark.parametrize("kind", [*KINDS, *GLOBAL], ids=lambda kind: "-".join(map(str, kind)))
+@pytest.mark.sampled(3)
 def test_stream_gives_the_table_that_a_table_gives(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
 ) -> None:
@@ -77,11 +78,11 @@ def test_stream_gives_the_table_that_a_table_gives(
         )
     choose = random.Random(7)
     large: list[object] = []
-    writes_of = large_partition.LargePartition.group_writes
+    by_group = large_partition.LargePartition.by_group
     monkeypatch.setattr(
         large_partition.LargePartition,
-        "group_writes",
-        lambda *args, **more: large.append(1) or writes_of(*args, **more),
+        "by_group",
+        lambda *args, **more: large.append(1) or by_group(*args, **more),
     )
     inserts = [
         "insert",
@@ -100,7 +101,7 @@ def test_stream_gives_the_table_that_a_table_gives(
         streamed = write(str(tmp_path / "streamed"), stream(data, seed), operation, sizes=SIZES)
         assert contents(tmp_path / "streamed") == contents(tmp_path / "held"), operation
         assert result_of(streamed) == result_of(held), operation
-    assert bool(large) == (index == "simple")
+    assert bool(large) == (index != "bucket")
 
 
 @pytest.mark.parametrize("kind", KINDS[1:2])

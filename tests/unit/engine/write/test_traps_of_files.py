@@ -21,7 +21,8 @@ import pytest
 import penstock
 from penstock.proto.errors import ConfigurationError, PenstockError, SchemaMismatch, StorageError, TableError
 from penstock.table.files.names import BaseName, LogName, parse_file_name
-from penstock.table.parquet.bloom_filter import key_range, parse_bloom_filter
+from penstock.table.parquet.bloom_filter import parse_bloom_filter
+from penstock.table.parquet.key_range import key_range
 from penstock.writer.kernels.bloom import set_key_bits
 from tests.unit.engine.write.recorded_storage import FIRST, KINDS, SCHEMA, SECOND, Kind, Lake, Row, arrow, upserted
 from tests.unit.engine.write.test_traps_of_timeline import set_property

@@ -6,6 +6,7 @@ import base64
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,16 +17,14 @@ from penstock.proto.errors import CorruptFile, InvariantViolation
 from penstock.table.parquet.bloom_filter import (
     DYNAMIC,
     FILTER_KEY,
-    MAX_KEY,
-    MIN_KEY,
     SIMPLE,
     TYPE_KEY,
     BloomFilter,
     bits_for,
-    key_range,
     parse_bloom_filter,
 )
-from penstock.writer.kernels.bloom import set_key_bits
+from penstock.table.parquet.key_range import MAX_KEY, MIN_KEY, key_range
+from penstock.writer.kernels.bloom import find_key_bits, set_key_bits
 
 KEYS = st.lists(st.text(max_size=8), max_size=40)
 
@@ -120,22 +119,21 @@ def test_size_follows_the_number_of_keys() -> None:
 def test_keys_that_are_null_are_refused() -> None:
     with pytest.raises(InvariantViolation):
         BloomFilter.for_keys(1).add(pa.array(["a", None]), set_key_bits)
-    for keys in ([], ["a", None]):
-        with pytest.raises(InvariantViolation):
-            key_range(pa.array(keys, pa.string()))
+    with pytest.raises(InvariantViolation):
+        BloomFilter.for_keys(1).may_contain(pa.array(["a", None]), np.arange(2), find_key_bits)
 
 
-@given(st.lists(st.text(max_size=4) | st.text("a\ud7ff\ue000\uffff😀\U0010ffff", max_size=4), min_size=1, max_size=9))
-def test_range_is_by_utf_16_units(keys: list[str]) -> None:
-    array = text_array(["", *keys]).slice(1)
-    ordered = sorted(keys, key=lambda key: key.encode("utf-16-be"))
-    assert key_range(array) == (ordered[0], ordered[-1])
-
-
-def test_range_differs_from_that_of_utf_8() -> None:
-    keys = ["\uffff", "😀"]
-    assert key_range(text_array(keys)) == ("😀", "\uffff")
-    assert min(keys) == "\uffff"
+@given(KEYS, st.lists(st.text(min_size=1, max_size=8)), st.booleans(), st.integers(1, 9))
+def test_added_keys_may_be_contained(keys: list[str], others: list[str], grows: bool, entries: int) -> None:
+    bloom = BloomFilter.growing(entries, entries * 3) if grows else BloomFilter.for_keys(len(keys))
+    bloom.add(text_array(keys), set_key_bits)
+    decoded = parse_bloom_filter(bloom.encoded(), bloom.type_code, "f")
+    searched = text_array(["x", *keys, *others]).slice(1)
+    may_be = decoded.may_contain(searched, np.arange(len(searched)), find_key_bits)
+    assert may_be[: len(keys)].all()
+    if not grows:  # its rate of false positives is 1e-9; that of the empty key, whose bits are all the same, is high
+        assert may_be[len(keys) :].tolist() == [key in keys for key in others]
+    assert decoded.may_contain(searched, np.zeros(0, np.int64), find_key_bits).tolist() == []
 
 
 @given(st.data(), st.sampled_from([SIMPLE, DYNAMIC]))

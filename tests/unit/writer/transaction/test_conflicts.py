@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.proto.model.positions import InstantTime
@@ -37,14 +39,14 @@ def done(number: int, completed: int, action: str = "deltacommit") -> list[str]:
     return [f"{time(number)}.{action}.requested", f"{time(number)}_{time(completed)}.{action}"]
 
 
-def stat(partition: str, file_id: str, previous: str) -> WriteStat:
+def stat(partition: str, file_id: str, previous: str, *, inserts: int = 0) -> WriteStat:
     return WriteStat(
         partition=partition,
         file_id=file_id,
         path=f"{partition}/{file_id}",
         num_writes=1,
         num_deletes=0,
-        num_inserts=1,
+        num_inserts=inserts,
         num_update_writes=0,
         file_size_bytes=1,
         base_file="",
@@ -72,6 +74,21 @@ def touched(*groups: tuple[str, str], into: tuple[str, ...] = ()) -> TouchedGrou
 def test_touched_groups_of_a_commit_are_those_written_and_replaced() -> None:
     metadata = commit(stat("p", "old", time(0)), stat("q", "new", ""), replaced=(("p", "gone"),))
     assert touched_by(metadata) == touched(("p", "old"), ("q", "new"), ("p", "gone"), into=("q",))
+
+
+def test_rows_that_fill_a_small_base_file_are_inserts() -> None:
+    filled = stat("p", "small.parquet", time(0), inserts=2)
+    assert touched_by(commit(filled)).inserted_into == {"p"}
+    assert touched_by(commit(stat("p", ".a.log", time(0), inserts=2))).inserted_into == set(), "a log has updates"
+    assert touched_by(commit(filled, compacted=True)).inserted_into == set()
+
+
+def test_inserts_of_a_global_index_conflict_in_any_partition() -> None:
+    mine = replace(touched(("p", "a"), into=("p",)), keys_of_table=True)
+    other = touched(("q", "b"), into=("q",))
+    assert mine.conflicts_with(other, by_bucket=False) == "inserts into partition 'q'"
+    assert mine.conflicts_with(touched(("q", "b")), by_bucket=False) == ""
+    assert replace(mine, inserted_into=frozenset()).conflicts_with(other, by_bucket=False) == ""
 
 
 @pytest.mark.parametrize(

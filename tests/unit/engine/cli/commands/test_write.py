@@ -154,3 +154,20 @@ def test_file_uris_and_links_are_local(tmp_path: pathlib.Path) -> None:
         penstock.write(f"{place}/{number}", rows)
         assert penstock.rollback(f"{place}/{number}") == ()
         assert penstock.read(str(tmp_path / "real" / str(number))).read_all()["id"].to_pylist() == ["a"]
+
+
+def test_global_index_keeps_or_moves_keys(cli: Cli, tmp_path: pathlib.Path) -> None:
+    table, file = str(tmp_path / "customers"), tmp_path / "customers.parquet"
+
+    def write(city: str, *options: str) -> list[str]:
+        pq.write_table(pa.table({"id": ["a"], "city": [city]}), file)
+        if not (tmp_path / "customers").exists():
+            columns = ("--schema", str(file), "--record-key", "id", "--partition-by", "city")
+            assert cli("create", table, *columns, "--index", "global_bloom").code == 0
+        assert cli("write", table, str(file), *options).code == 0
+        paths: list[str] = penstock.read(table).read_all()["_hoodie_partition_path"].to_pylist()
+        return paths
+
+    assert write("oslo") == ["oslo"]
+    assert write("riga", "--keep-partition-path") == ["oslo"]
+    assert write("riga") == ["riga"]

@@ -11,7 +11,7 @@ import pytest
 from penstock.proto.errors import TableError
 from penstock.proto.model.files import FileRef
 from penstock.reader.merge.fold import RecordKind
-from penstock.writer.index.simple import locate, unlocated
+from penstock.writer.index.locations import FooterTest, KeySearch, KeysOf, locate, unlocated
 from penstock.writer.index.slices import LatestSlice, TableSlices
 from penstock.writer.rows.keyed_rows import KeyedRows
 from penstock.writer.rows.partition_paths import RowPartitions
@@ -35,9 +35,13 @@ def rows(*keys: tuple[str, str]) -> KeyedRows:
     )
 
 
-def keys_of(item: LatestSlice) -> Iterator[pa.Array]:
+def keys_of(item: LatestSlice, test: FooterTest | None) -> Iterator[pa.Array]:
     for batch in STORED[item.group]:
         yield pa.array(batch)
+
+
+def search(keys: KeysOf) -> KeySearch:
+    return KeySearch(keys_of=keys, by_footers=False, where="table t")
 
 
 SLICES = TableSlices({"a": [slice_of("a", "g1"), slice_of("a", "g2")], "b": [slice_of("b", "g3")]}, frozenset())
@@ -45,7 +49,7 @@ ROWS = rows(("b", "k2"), ("a", "k3"), ("c", "k1"), ("a", "k4"), ("a", "k9"), ("b
 
 
 def test_keys_are_located_within_their_partition() -> None:
-    located = list(locate(ROWS, SLICES, keys_of, "table t"))
+    located = list(locate(ROWS, SLICES, search(keys_of)))
     assert [(one.partition, one.rows.tolist(), one.places.tolist()) for one in located] == [
         ("a", [1, 3, 4, 6], [0, 1, -1, 0]),
         ("b", [0, 5], [-1, 0]),
@@ -75,15 +79,41 @@ def test_without_search_all_keys_are_new() -> None:
 def test_only_partitions_of_the_rows_are_read() -> None:
     read = []
 
-    def recorded(item: LatestSlice) -> Iterator[pa.Array]:
+    def recorded(item: LatestSlice, test: FooterTest | None) -> Iterator[pa.Array]:
         read.append(item.file_id)
-        return keys_of(item)
+        return keys_of(item, test)
 
-    list(locate(rows(("b", "x")), SLICES, recorded, "table t"))
+    list(locate(rows(("b", "x")), SLICES, search(recorded)))
     assert read == ["g3"]
 
 
 def test_group_with_logs_only_is_refused() -> None:
     slices = TableSlices({"a": [slice_of("a", "g1"), slice_of("a", "g4", base=False)]}, frozenset())
     with pytest.raises(TableError, match=r"partition 'a': file group g4 has only logs"):
-        list(locate(ROWS, slices, keys_of, "table t"))
+        list(locate(ROWS, slices, search(keys_of)))
+
+
+def test_row_stands_once_for_each_slice_that_has_its_key() -> None:
+    copies = {"g1": ["k1", "k2", "k1"], "g2": ["k2"], "g3": ["k3"]}
+
+    def repeated(item: LatestSlice, test: FooterTest | None) -> Iterator[pa.Array]:
+        yield pa.array(copies[item.file_id])
+
+    slices = TableSlices({"a": [slice_of("a", name) for name in copies]}, frozenset())
+    (one,) = locate(rows(("a", "k2"), ("a", "k9"), ("a", "k1"), ("a", "k3")), slices, search(repeated))
+    assert (one.rows.tolist(), one.places.tolist()) == ([0, 0, 1, 2, 3], [0, 1, -1, 0, 2])
+    assert one.of_slice(1).tolist() == [0] and one.new.tolist() == [1]
+
+
+def test_footers_are_tested_for_the_keys_of_their_partition() -> None:
+    tested: dict[str, tuple[bool, bool]] = {}
+
+    def recorded(item: LatestSlice, test: FooterTest | None) -> Iterator[pa.Array]:
+        assert test is not None
+        ranges = [{b"hoodie_min_record_key": key, b"hoodie_max_record_key": key} for key in (b"k1", b"k3")]
+        tested[item.file_id] = (test(ranges[0]), test(ranges[1]))
+        return keys_of(item, test)
+
+    by_footers = KeySearch(keys_of=recorded, by_footers=True, where="table t")
+    list(locate(rows(("a", "k3"), ("b", "k1")), SLICES, by_footers))
+    assert tested == {"g1": (False, True), "g2": (False, True), "g3": (True, False)}
