@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.engine.table.plan import PlannedSplit, TablePlan
     from penstock.engine.table.scan import Scan
     from penstock.engine.table.table import Table, open_table
-    from penstock.engine.table_services.clustering import cluster
+    from penstock.engine.table_services.clustering import ClusteringSizes, cluster
     from penstock.engine.table_services.compaction import compact
     from penstock.engine.table_services.inline_compaction import write
     from penstock.engine.table_services.results import ServiceResult
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.engine.write.rollback import rollback
     from penstock.proto.model.groups import ResetOutcome
     from penstock.proto.model.positions import Position
-    from penstock.writer.table_services.clustering import ClusteringSizes
+
 
 __all__ = [
     "ClusteringSizes",
@@ -67,7 +67,7 @@ _SUBMODULES = ("daft", "duckdb", "errors", "polars", "ray", "spark")
 """The public modules."""
 
 _MODULES = {
-    "ClusteringSizes": "penstock.writer.table_services.clustering",
+    "ClusteringSizes": "penstock.engine.table_services.clustering",
     "ConsumedBatch": "penstock.engine.group.batch",
     "Consumer": "penstock.engine.consumer",
     "PlannedSplit": "penstock.engine.table.plan",
