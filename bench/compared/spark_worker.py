@@ -13,6 +13,7 @@ Requests, answered by `{"ok": …}` or `{"error": text}`:
                                 has sent
     {"do": "write", "path", "select", "options"}                            a write by Hudi
     {"do": "parquet", "path", "select"}                                     rows as plain Parquet files
+    {"do": "sql", "text"}                                                   a statement, such as a call of a service
 A query's answer: {"values", "wall_s", "plan"}.
 """
 
@@ -150,6 +151,11 @@ def parquet(spark, request):
     spark.sql(request["select"]).write.mode("overwrite").parquet(request["path"])
 
 
+def sql(spark, request):
+    """Runs a statement."""
+    spark.sql(request["text"]).collect()
+
+
 def main():
     """Answers until stdin ends. Spark's own output goes to stderr; stdout carries only answers."""
     parser = argparse.ArgumentParser()
@@ -166,7 +172,9 @@ def main():
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            result = {"ok": {"query": query, "write": write, "parquet": parquet}[request["do"]](spark, request)}
+            result = {
+                "ok": {"query": query, "write": write, "parquet": parquet, "sql": sql}[request["do"]](spark, request)
+            }
         except Exception:  # noqa: BLE001 - reported to the bench, which stops
             result = {"error": traceback.format_exc()[-6000:]}
         print(json.dumps(result), file=answers, flush=True)

@@ -39,6 +39,8 @@ from penstock.writer.transaction.failed_writes import roll_back, roll_back_faile
 from penstock.writer.transaction.heartbeat import has_heartbeat
 from penstock.writer.transaction.services import ScheduledService, schedule
 
+__all__ = ["ClusteringSizes", "cluster", "refuse_buckets"]
+
 log = logging.getLogger("penstock.writer")
 
 _MAX_SORTED_BYTES: Final = 1 << 30

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.engine.table.table import Table, open_table
     from penstock.engine.table_services.archive import ArchiveResult, archive
     from penstock.engine.table_services.clean import CleanResult, clean
-    from penstock.engine.table_services.clustering import cluster
+    from penstock.engine.table_services.clustering import ClusteringSizes, cluster
     from penstock.engine.table_services.compaction import compact
     from penstock.engine.table_services.inline_compaction import write
     from penstock.engine.table_services.restore import RestoreResult, restore
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from penstock.engine.write.rollback import rollback
     from penstock.proto.model.groups import ResetOutcome
     from penstock.proto.model.positions import Position
-    from penstock.writer.table_services.clustering import ClusteringSizes
+
 
 __all__ = [
     "ArchiveResult",
@@ -83,7 +83,7 @@ _SUBMODULES = ("daft", "duckdb", "errors", "polars", "ray", "spark")
 _MODULES = {
     "ArchiveResult": "penstock.engine.table_services.archive",
     "CleanResult": "penstock.engine.table_services.clean",
-    "ClusteringSizes": "penstock.writer.table_services.clustering",
+    "ClusteringSizes": "penstock.engine.table_services.clustering",
     "ConsumedBatch": "penstock.engine.group.batch",
     "Consumer": "penstock.engine.consumer",
     "PlannedSplit": "penstock.engine.table.plan",

@@ -68,8 +68,8 @@ class KeySearch:
         self, keys: Sequence[pa.Array], slices: Sequence[LatestSlice]
     ) -> tuple[np.ndarray, np.ndarray, frozenset[int]]:
         """(rows, places, repeated): each searched key with each slice that has it, int64; a key that none has, once
-        with place -1. `rows` are the places of the keys, ascending. `repeated` are the places of the slices whose base files
-        have one of the keys in several rows.
+        with place -1. `rows` are the places of the keys, ascending. `repeated` are the places of the slices whose base
+        files have one of the keys in several rows.
 
         Reads the footer of each base file once, and its key column unless the footer excludes the keys. TableError for
         a file group without a base file: its keys cannot be searched, as in Hudi, whose indexes repeat them.
