@@ -34,7 +34,7 @@ class ArchivePolicy:
     keep_max: int = 30
     """Nothing is archived as long as there are no more (Hudi `hoodie.keep.max.commits`)."""
     delta_commits: int = 5
-    """Deltacommits after which a compaction is due (Hudi `hoodie.compact.inline.max.delta.commits`). So many stay."""
+    """Deltacommits after which a compaction is due, by default as many as for Hudi. So many stay."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.keep_min < self.keep_max or self.delta_commits < 1:

@@ -69,6 +69,7 @@ class KeepFileVersions:
 CleanPolicy = KeepCommits | KeepHours | KeepFileVersions
 
 
+_MOST: Final = 1_000_000
 EVERYTHING: Final = "0"
 """An instant before all others."""
 
@@ -153,5 +154,5 @@ def _not_after_pending(completed: Sequence[Instant], instant: Instant, timeline:
 
 
 def _check(name: str, value: int) -> None:
-    if value < 1:
-        raise ConfigurationError(f"clean: got {name}={value}, expected at least 1")
+    if not 1 <= value <= _MOST:
+        raise ConfigurationError(f"clean: got {name}={value}, expected 1 to {_MOST}")

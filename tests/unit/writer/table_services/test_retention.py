@@ -69,9 +69,10 @@ def test_last_hours_are_retained_in_the_zone_of_the_timeline() -> None:
 
 
 @pytest.mark.parametrize("policy", [KeepCommits, KeepHours, KeepFileVersions])
-def test_nothing_is_no_policy(policy: type[KeepCommits]) -> None:
-    with pytest.raises(ConfigurationError, match="=0, expected at least 1"):
-        policy(0)
+@pytest.mark.parametrize("value", [0, 10**9])
+def test_nothing_and_too_much_are_no_policy(policy: type[KeepCommits], value: int) -> None:
+    with pytest.raises(ConfigurationError, match=f"={value}, expected 1 to 1000000"):
+        policy(value)
 
 
 def test_reader_holds_the_clean() -> None:

@@ -32,7 +32,7 @@ def test_commands(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) ->
     assert run(["clean", path, "--file-versions", "2"]) == 0
     shown = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if len(line.split()) == 2)
     assert shown["policy"] == "KEEP_LATEST_FILE_VERSIONS" and shown["files"] == "4"
-    assert run(["clean", path, "--commits", "1", "--hours", "1"]) == 1
+    assert run(["clean", path, "--commits", "1", "--hours", "1"]) == 2
     assert "expected one of them" in capsys.readouterr().err
 
     assert run(["archive", path]) == 0
