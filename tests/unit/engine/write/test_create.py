@@ -135,3 +135,17 @@ def test_time_partitions_are_recorded_once_with_prefix(tmp_path: pathlib.Path) -
     raw = create(tmp_path / "t", partition_by="seq", key_generator="timestamp", time_partitions=given)
     recorded = {name: value for name, value in raw.items() if "timebased" in name}
     assert recorded == {f"hoodie.keygen.timebased.{name}": value for name, value in TIMES.items()}
+
+
+def test_changes_that_writers_keep_are_properties(tmp_path: pathlib.Path) -> None:
+    plain = create(tmp_path / "plain")
+    assert plain["hoodie.table.cdc.enabled"] == "false" and "hoodie.allow.operation.metadata.field" not in plain
+    logged = create(tmp_path / "logged", change_logging="data_before")
+    assert logged["hoodie.table.cdc.enabled"] == "true"
+    assert logged["hoodie.table.cdc.supplemental.logging.mode"] == "DATA_BEFORE"
+    changelog = create(tmp_path / "changelog", store_operations=True)
+    assert changelog["hoodie.allow.operation.metadata.field"] == "true"
+    assert changelog["hoodie.write.ignore.failed"] == "false", "Spark's writer would lose rows"
+    with pytest.raises(ConfigurationError, match="change_logging: got 'all', expected one of op_key_only, "):
+        create(tmp_path / "unknown", change_logging="all")
+    assert not (tmp_path / "unknown").exists()
