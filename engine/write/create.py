@@ -98,7 +98,7 @@ def create_table(
         hive_style=hive_style_partitioning,
         url_encode=url_encode_partitions,
         create_schema_json=avro_schema_json(stored, table_name, meta_columns=False),
-        change_logging=_change_logging(change_logging),
+        change_logging=_change_logging(change_logging, where),
     )
     times = _time_properties(table, time_partitions or {}, where)
     _check_columns(table, stored, times, where)
@@ -133,9 +133,10 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _change_logging(given: str | None) -> ChangeLogging | None:
+def _change_logging(given: str | None, where: str) -> ChangeLogging | None:
     if given is not None and given not in list(ChangeLogging):
-        raise ConfigurationError(f"change_logging: got {given[:40]!r}, expected one of {', '.join(ChangeLogging)}")
+        expected = ", ".join(ChangeLogging)
+        raise ConfigurationError(f"{where}: change_logging: got {given[:40]!r}, expected one of {expected}")
     return None if given is None else ChangeLogging(given)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,8 @@ import pyarrow as pa
 from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.writer.files.change_log import DELETE, INSERT, UPDATE, ChangeLogWriter
 
-_Rows = list[tuple[pa.RecordBatch, np.ndarray]]
+_STEP: Final = 8192
+"""Rows that are logged together. A column of a batch has less than 2 GiB of text."""
 
 
 @dataclass(slots=True, eq=False)
@@ -22,8 +25,9 @@ class RowChanges:
 
     log: ChangeLogWriter
     """Where changes are logged."""
-    _gone: _Rows = field(default_factory=list)
-    _arrived: _Rows = field(default_factory=list)
+    _gone: list[tuple[pa.RecordBatch, np.ndarray]] = field(default_factory=list)
+    _arrived: list[pa.RecordBatch] = field(default_factory=list)
+    _numbers: list[np.ndarray] = field(default_factory=list)
 
     def gone(self, rows: pa.RecordBatch, numbers: np.ndarray) -> None:
         """Rows of the old file that are not in the new one."""
@@ -33,7 +37,8 @@ class RowChanges:
     def arrived(self, rows: pa.RecordBatch, numbers: np.ndarray) -> None:
         """Rows of the new file that replace some of the row group."""
         if rows.num_rows:
-            self._arrived.append((rows, numbers))
+            self._arrived.append(rows)
+            self._numbers.append(numbers)
 
     def inserted(self, rows: pa.RecordBatch) -> None:
         """Rows of the new file whose keys the old one does not have."""
@@ -42,22 +47,35 @@ class RowChanges:
 
     def end_row_group(self) -> None:
         """Logs the changes of the row group: updates and deletes in the order of the old file."""
-        if not self._gone:
-            return
-        old, old_numbers = _joined(self._gone)
-        new, new_numbers = _joined(self._arrived) if self._arrived else (old.slice(0, 0), np.zeros(0, np.int64))
+        new_numbers = np.concatenate([np.zeros(0, np.int64), *self._numbers])
         order = np.argsort(new_numbers)
-        places = np.searchsorted(new_numbers[order], old_numbers)
-        places[places == len(order)] = 0
-        replaced = new_numbers[order[places]] == old_numbers if len(order) else np.zeros(len(old_numbers), bool)
-        kinds = np.where(replaced, UPDATE, DELETE).astype(np.uint8)
-        after = new.take(pa.array(order[places[replaced]])) if len(order) else new
-        self.log.write(kinds, old.column(RECORD_KEY), old, after)
+        for rows, numbers in self._gone:
+            places = np.searchsorted(new_numbers, numbers, sorter=order)
+            places = order[np.minimum(places, len(order) - 1)] if len(order) else np.zeros(len(numbers), np.int64)
+            replaced = new_numbers[places] == numbers if len(order) else np.zeros(len(numbers), bool)
+            for begin in range(0, rows.num_rows, _STEP):
+                some = slice(begin, begin + _STEP)
+                self._log(rows.slice(begin, _STEP), replaced[some], places[some][replaced[some]])
         self._gone.clear()
         self._arrived.clear()
+        self._numbers.clear()
+
+    def _log(self, old: pa.RecordBatch, replaced: np.ndarray, places: np.ndarray) -> None:
+        """Logs old rows; `places` are those of the rows that arrived for the replaced ones."""
+        kinds = np.where(replaced, UPDATE, DELETE).astype(np.uint8)
+        new = _taken(self._arrived, places) if len(places) else old.slice(0, 0)
+        self.log.write(kinds, old.column(RECORD_KEY), old, new)
 
 
-def _joined(parts: _Rows) -> tuple[pa.RecordBatch, np.ndarray]:
-    if len(parts) == 1:
-        return parts[0]
-    return pa.concat_batches([rows for rows, _ in parts]), np.concatenate([numbers for _, numbers in parts])
+def _taken(batches: Sequence[pa.RecordBatch], places: np.ndarray) -> pa.RecordBatch:
+    """The rows at these places of all batches, without joining the batches."""
+    starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
+    order = np.argsort(places)
+    ascending = places[order]
+    edges = np.searchsorted(ascending, starts)
+    parts = [
+        batch.take(pa.array(ascending[first:last] - start))
+        for batch, start, first, last in zip(batches, starts, edges, edges[1:], strict=False)
+        if last > first
+    ]
+    return pa.concat_batches(parts).take(pa.array(np.argsort(order)))

@@ -258,3 +258,17 @@ def test_table_that_is_created_can_be_written(tmp_path: pathlib.Path, settings: 
     write(str(tmp_path / "t"), row)
     write(str(tmp_path / "t"), row)
     assert penstock.read(str(tmp_path / "t")).read_all().num_rows == 1
+
+
+def test_changes_that_writers_keep_are_properties(tmp_path: pathlib.Path) -> None:
+    plain = create(tmp_path / "plain")
+    assert plain["hoodie.table.cdc.enabled"] == "false" and "hoodie.allow.operation.metadata.field" not in plain
+    logged = create(tmp_path / "logged", change_logging="data_before")
+    assert logged["hoodie.table.cdc.enabled"] == "true"
+    assert logged["hoodie.table.cdc.supplemental.logging.mode"] == "DATA_BEFORE"
+    changelog = create(tmp_path / "changelog", store_operations=True)
+    assert changelog["hoodie.allow.operation.metadata.field"] == "true"
+    assert changelog["hoodie.write.ignore.failed"] == "false", "Spark's writer would lose rows"
+    with pytest.raises(ConfigurationError, match="change_logging: got 'all', expected one of op_key_only, "):
+        create(tmp_path / "unknown", change_logging="all")
+    assert not (tmp_path / "unknown").exists()
