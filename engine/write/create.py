@@ -17,7 +17,7 @@ from penstock.table.config.properties import META_FOLDER, PROPERTIES_FILE
 from penstock.table.schema.avro import META_COLUMNS, OPERATION
 from penstock.table.schema.avro_text import avro_schema_json, stored_arrow_schema
 from penstock.table.storage.filesystem import redacted_uri
-from penstock.table.storage.local_writes import open_writable
+from penstock.table.storage.local_writes import WritableStorage, open_writable
 from penstock.writer.index.bucket import MAX_BUCKETS
 from penstock.writer.metadata_table.create import create_metadata_table
 from penstock.writer.rows.timestamp_partitions import PREFIX
@@ -92,6 +92,13 @@ def create_table(
     }
     if metadata_table and table_version != 9:
         raise ConfigurationError(f"{where}: metadata_table needs version 9; got {table_version}")
+    _create_files(storage, properties, where)
+    if metadata_table:
+        create_metadata_table(storage, table_name, datetime.now(UTC))
+
+
+def _create_files(storage: WritableStorage, properties: Mapping[str, str], where: str) -> None:
+    """The folders of the table, and its properties, with which it exists."""
     layout = int(properties["hoodie.timeline.layout.version"])
     if any(info.name.startswith("hoodie.properties") for info in storage.list_dir(META_FOLDER)):
         raise ConfigurationError(f"{where} exists; write into it, or give another folder")
@@ -101,8 +108,6 @@ def create_table(
         storage.create(PROPERTIES_FILE, format_properties(properties, ("Properties saved",)))
     except FileExistsError:
         raise ConfigurationError(f"{where} was created by another process at the same time") from None
-    if metadata_table:
-        create_metadata_table(storage, table_name, datetime.now(UTC))
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:
