@@ -9,11 +9,11 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import fastavro
 
-from penstock.proto.errors import CorruptFile, InvariantViolation, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, InvariantViolation, TableError
 from penstock.table.hfile.encoder import encode_hfile
 from penstock.table.metadata.files import ALL_PARTITIONS, files_key
 from penstock.table.timeline.avro_container import DECODING_ERRORS, bounded_schema
@@ -41,7 +41,7 @@ def encode_changes(changes: Iterable[PartitionFiles], schema_json: str, where: s
 
     schema_json: of records with meta columns (`record_schema.block_schema`). The file has it too, as Hudi's have.
     InvariantViolation for a file without bytes, which Hudi refuses; CorruptFile for a schema of other records;
-    UnsupportedFeature for a partition whose path is a reserved key.
+    TableError for a partition whose path is a reserved key.
     """
     names: dict[str, dict[str, object]] = {}
     partitions: dict[str, object] = {}
@@ -50,9 +50,7 @@ def encode_changes(changes: Iterable[PartitionFiles], schema_json: str, where: s
         if change.added or change.is_deleted:
             partitions[key] = _file(0, is_deleted=change.is_deleted)
         if key == ALL_PARTITIONS:
-            raise UnsupportedFeature(
-                f"{where}: a partition {key} cannot be recorded, as that is the key of all partitions"
-            )
+            raise TableError(f"{where}: a partition {key} cannot be recorded, as that is the key of all partitions")
         files = names.setdefault(key, {})
         for name, size_bytes in change.added.items():
             if size_bytes <= 0:
@@ -87,7 +85,8 @@ def _encoded(
     is_base: bool = False,
 ) -> bytes:
     try:
-        schema = fastavro.parse_schema(bounded_schema(schema_json), named_schemas={})
+        bounded: Any = bounded_schema(schema_json)
+        schema = fastavro.parse_schema(bounded, named_schemas={})
         values = {ALL_PARTITIONS: _value(schema, _PARTITIONS, partitions)}
         values |= {key: _value(schema, _FILES, files) for key, files in names.items()}
     except DECODING_ERRORS as error:
@@ -99,9 +98,9 @@ def _encoded(
     return encode_hfile(rows, info)
 
 
-def _value(schema: object, kind: int, entries: Mapping[str, object]) -> bytes:
+def _value(schema: Any, kind: int, entries: Mapping[str, object]) -> bytes:
     """A record. Its key is empty, as Hudi's: the row is the key."""
     out = io.BytesIO()
     record = {"key": "", "type": kind, "filesystemMetadata": dict(entries)}
-    fastavro.schemaless_writer(out, schema, record, strict_allow_default=True)  # type: ignore[arg-type]
+    fastavro.schemaless_writer(out, schema, record, strict_allow_default=True)
     return out.getvalue()

@@ -6,15 +6,25 @@ Source: Hudi `HoodieMetadataRecord` of release 1.2. An existing metadata table r
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.proto.errors import CorruptFile
 from penstock.table.schema.avro import META_COLUMNS
-from penstock.table.timeline.metadata_schemas.parts import TEXT, array, field, optional, record, text_map, top_level
+from penstock.table.timeline.metadata_schemas.parts import (
+    TEXT,
+    Node,
+    array,
+    field,
+    optional,
+    record,
+    text_map,
+    top_level,
+)
 
-_DECIMAL: Final = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15}
-_TIME: Final = {"type": "long", "logicalType": "time-micros"}
-_WRAPPED: Final = {
+_DECIMAL: Final[Node] = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15}
+_TIME: Final[Node] = {"type": "long", "logicalType": "time-micros"}
+_WRAPPED: Final[Mapping[str, Node]] = {
     "Boolean": "boolean",
     "Int": "int",
     "Long": "long",
@@ -29,8 +39,8 @@ _WRAPPED: Final = {
     "LocalDate": "int",
 }
 """Type of a bound -> how it is stored."""
-_WRAPPERS: Final = [f"{name}Wrapper" for name in _WRAPPED]
-_BOUND: Final = [
+_WRAPPERS: Final[list[object]] = [f"{name}Wrapper" for name in _WRAPPED]
+_BOUND: Final[list[object]] = [
     "null",
     *(record(f"{name}Wrapper", [field("value", kind)]) for name, kind in _WRAPPED.items()),
     record("ArrayWrapper", [optional("wrappedValues", array(["null", *_WRAPPERS]))]),

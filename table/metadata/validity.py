@@ -56,7 +56,7 @@ def first_not_recorded(data: Timeline, metadata: Timeline) -> str:
     none if the metadata table has no instant that the data table lacks: then what it removed was never recorded.
     """
     recorded = {item.requested_time for item in metadata.instants if item.is_completed}
-    not_recorded = _NOT_RECORDED
+    not_recorded: tuple[Action, ...] = _NOT_RECORDED
     if metadata.layout == 2 and not _has_removed_instant(data, metadata):
         not_recorded = (*_NOT_RECORDED, Action.ROLLBACK)
     first = min((time for time in recorded if not time.startswith(INITIAL)), default="")

@@ -1,7 +1,8 @@
-"""Changes `hoodie.properties` of a table, in the order of Hudi `HoodieTableConfig.modify`.
+"""Changes `hoodie.properties` of a table.
 
-A backup exists from before the file is removed until the new one is complete: readers and writers of Hudi and Penstock
-read the backup meanwhile, and the next writer goes on after a process that was killed.
+Source: Hudi `HoodieTableConfig`, whose order of the steps this is. A backup exists from before the file is removed
+until the new one is complete. Readers and writers of Hudi and Penstock read the backup meanwhile, and the next writer
+goes on after a process that was killed.
 """
 
 from __future__ import annotations

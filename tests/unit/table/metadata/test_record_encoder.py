@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.proto.errors import CorruptFile, InvariantViolation, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, InvariantViolation, TableError
 from penstock.table.config.properties import load_properties
 from penstock.table.hfile.reader import HFile
 from penstock.table.hudi_table import HudiTable, open_table
@@ -87,7 +87,7 @@ def test_record_of_nothing_lists_no_partition() -> None:
 def test_file_without_bytes_and_reserved_partition_are_refused() -> None:
     with pytest.raises(InvariantViolation, match="x of 0 bytes"):
         encode_changes([PartitionFiles(partition="p", added={"x": 0})], SCHEMA, "file")
-    with pytest.raises(UnsupportedFeature, match="__all_partitions__"):
+    with pytest.raises(TableError, match="__all_partitions__"):
         encode_changes([PartitionFiles(partition=ALL_PARTITIONS, added={"x": 1})], SCHEMA, "file")
 
 

@@ -12,9 +12,10 @@ from penstock.table.storage.local_writes import LocalStorage
 from penstock.table.timeline.instants import Action
 from penstock.writer.metadata_table.compaction import AFTER
 from penstock.writer.metadata_table.opened import WritableMetadata
-from tests.unit.engine.write.killed_storage import Killed, KilledStorage, as_other_process
+from tests.unit.engine.write.killed_storage import KilledStorage
 from tests.unit.engine.write.recorded_storage import Lake, arrow
 from tests.unit.writer.metadata_table.metadata_tables import instants, listings
+from tests.unit.writer.metadata_table.test_kills import killed
 
 KIND = (9, "merge_on_read", "bucket")
 
@@ -68,15 +69,8 @@ def test_kill_at_each_step(lake: Lake, tmp_path: pathlib.Path, monkeypatch: pyte
         path = tmp_path / f"t{step}"
         shutil.copytree(lake.path, path)
         storage = KilledStorage(path, step, after=False)
-        with monkeypatch.context() as patch:
-            as_other_process(patch)
-            patch.setattr("penstock.engine.write.write.open_writable", lambda path, storage=storage: storage)
-            try:
-                write(str(path), arrow([("d", 1, "oslo")]))
-            except Killed:
-                pass
-            else:
-                break
+        if not killed(monkeypatch, "write", storage, lambda path=path: write(str(path), arrow([("d", 1, "oslo")]))):
+            break
         states |= {item[1:] for item in instants(path) if item[1] in ("compaction", "commit")}
         monkeypatch.setattr("penstock.engine.write.write.open_writable", lambda path: LocalStorage(path))
         write(str(path), arrow([("e", 1, "bern")]))

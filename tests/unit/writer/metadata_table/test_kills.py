@@ -83,7 +83,7 @@ def killed(monkeypatch: pytest.MonkeyPatch, module: str, storage: KilledStorage,
             action()
         except Killed:
             return True
-    return False
+        return False
 
 
 def check(path: pathlib.Path, rows: set[tuple[str, int, str]], what: str) -> None:
