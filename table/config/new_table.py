@@ -151,10 +151,8 @@ def _of_version_6(table: NewTable) -> dict[str, str]:
 def _check(table: NewTable) -> None:
     if table.version not in (6, 9):
         raise ConfigurationError(
-            f"table version {table.version}: Penstock creates tables of version 6 and 9; 8 and 10 are versions between "
-            "releases of Hudi"
-            if table.version in (8, 10)
-            else f"table version {table.version}: got an unknown version, expected 6 or 9"
+            f"table version {table.version}: Penstock creates tables of version 6 (Hudi 0.14, 0.15) and 9 (1.1 and "
+            f"later){'; 8 is that of Hudi 1.0' if table.version == 8 else ''}"
         )
     if table.table_type not in (COPY_ON_WRITE, MERGE_ON_READ):
         raise ConfigurationError(f"table type {table.table_type!r}: expected {COPY_ON_WRITE} or {MERGE_ON_READ}")

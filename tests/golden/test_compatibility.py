@@ -44,10 +44,25 @@ def test_a(version, kind):
     check(hudi, path, "upsert")
 def helper(version):
     check(hudi, path, "no test")
+@pytest.mark.parametrize(("kind", "encode"), [pytest.param("mor", True, marks=pytest.mark.exhaustive), ("cow", False)])
+def test_b(kind, encode):
+    for key in keys:
+        trip.check(rows, "insert")
+    trip.check(rows, f"step {kind}")
+    found = compare_paths(hudi, folder, 9, rows, columns, "SIMPLE", ["p"])
 """
     counted = sys.modules[tool.section.__module__].counted(source)
-    assert counted == {("upsert", 9): 4, ("upsert", 6): 4, ("compaction", 9): 1, ("compaction", 6): 1}
-    assert "| upsert by Hudi | equal (4) | equal (4) |" in tool.section()
+    assert counted == {
+        ("upsert", 9): 4,
+        ("upsert", 6): 4,
+        ("compaction", 9): 1,
+        ("compaction", 6): 1,
+        ("insert", 9): 2,
+        ("partition paths of the key generator SIMPLE", 9): 2,
+    }
+    assert "| upsert by Hudi | equal (5) | equal (5) |" in tool.section()
+    assert "| delete_partition | equal (1) | equal (1) |" in tool.section()
+    assert "| partition paths of the key generator CUSTOM | – | equal (2) |" in tool.section()
     assert "| compaction by Hudi | equal (2) | equal (2) |" in tool.section()
 
 

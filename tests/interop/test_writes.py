@@ -74,11 +74,29 @@ def table_of(rows: list[Row], deleted: frozenset[str] = frozenset()) -> pa.Table
     )
 
 
+@dataclass(frozen=True)
+class State:
+    """A table after a write."""
+
+    instant: str
+    """The write."""
+    order_key: str
+    """Its completion time; on version 6 its requested time."""
+    rows: list[Row]
+    """The rows."""
+
+
 @dataclass
 class Model:
     """A table as a dict, merged row by row: the higher `seq` wins, the later one of equals."""
 
     rows: dict[tuple[str, str], Row] = field(default_factory=dict)
+    states: list[State] = field(default_factory=list)
+    optimized: bool = False
+    """Whether read-optimized rows are compared too."""
+
+    def wrote(self, requested: str, completion: str) -> None:
+        self.states.append(State(requested, completion or requested, sorted(self.rows.values())))
 
     def upsert(self, rows: list[Row], deleted: frozenset[str] = frozenset()) -> None:
         for row in rows:
@@ -134,10 +152,31 @@ def hudis_options(version: int, kind: str, index: str) -> dict[str, str]:
     return options
 
 
-def check(hudi: Any, table: pathlib.Path, model: Model, what: str) -> None:
+def check(hudi: Any, path: pathlib.Path, model: Model, what: str) -> None:
     expected = sorted(model.rows.values())
-    assert rows_of(penstock.read(str(table)).read_all()) == expected, f"{what}: Penstock"
-    assert rows_of(hudi.read(table)) == expected, f"{what}: Hudi"
+    assert rows_of(penstock.read(str(path)).read_all()) == expected, f"{what}: Penstock"
+    assert rows_of(hudi.read(path)) == expected, f"{what}: Hudi"
+    if model.optimized:
+        optimized = rows_of(hudi.read(path, hoodie__datasource__query__type="read_optimized"))
+        assert rows_of(penstock.read(str(path), query="read_optimized").read_all()) == optimized, f"{what}: base files"
+
+
+def check_history(hudi: Any, path: pathlib.Path, model: Model, what: str) -> None:
+    """Compares the rows as of each write, and those that it changed."""
+    before = State("", "000", [])
+    for state in model.states:
+        where = f"{what}, {state.instant}"
+        then = penstock.read(str(path), as_of=state.instant).read_all()
+        assert rows_of(then) == state.rows, f"{where}: Penstock"
+        assert rows_of(hudi.read(path, as__of__instant=state.instant)) == state.rows, f"{where}: Hudi"
+        changed = [row for row in state.rows if row not in before.rows]
+        after = before.order_key if before.instant else "earliest"
+        changes = penstock.read(str(path), query="incremental", after=after, upto=state.order_key).read_all()
+        assert rows_of(changes) == changed, f"{where}: Penstock's range"
+        # of a log, Hudi also returns the rows that lose against an older one
+        won = [row for row in rows_of(hudi.incremental(path, before.order_key, state.order_key)) if row in state.rows]
+        assert won == changed, f"{where}: Hudi's range"
+        before = state
 
 
 @pytest.mark.parametrize("version", [9, 6])
@@ -148,6 +187,7 @@ def test_operations_read_as_written_and_hudi_goes_on(
 ) -> None:
     """All writes but the first are of data that does not fit in memory."""
     path, model = tmp_path / "trip", Model()
+    model.optimized = (version, kind, index) in ((9, "merge_on_read", "bucket"), (6, "merge_on_read", "simple"))
     create_table(
         str(path),
         SCHEMA,
@@ -160,58 +200,62 @@ def test_operations_read_as_written_and_hudi_goes_on(
         buckets=3 if index == "bucket" else None,
     )
 
+    options = hudis_options(version, kind, index)
+
     def penstock_writes(rows: list[Row], operation: str = "upsert", deleted: frozenset[str] = frozenset()) -> None:
-        write(str(path), table_of(rows, deleted), operation)
+        done = write(str(path), table_of(rows, deleted), operation)
+        if operation == "delete":
+            model.delete(rows)
+        elif operation == "insert_overwrite":
+            model.overwrite(rows)
+        else:
+            model.upsert(rows, deleted)
+        model.wrote(done.instant, "" if version == 6 else done.completion_time)
+
+    def hudi_writes(rows: list[Row], **more: str) -> None:
+        completed = hudi.write(path, HUDIS_COLUMNS, rows, options | {k.replace("__", "."): v for k, v in more.items()})
+        model.upsert(rows)
+        action = "deltacommit" if kind == "merge_on_read" else "commit"
+        ((requested, completion, _),) = [item for item in completed if item[2] == action]
+        model.wrote(requested, completion or "")
 
     first: list[Row] = [(f"k{n}", 10, n, "oslo" if n % 2 else "riga") for n in range(1, 21)]
     penstock_writes(first)
-    model.upsert(first)
     check(hudi, path, model, "first upsert")
     monkeypatch.setattr(incoming_rows, "HELD_BYTES", 100)
 
     second: list[Row] = [("k1", 20, 21, "oslo"), ("k2", 5, 99, "riga"), ("k31", 20, 29, "bern"), ("k1", 30, 22, "oslo")]
     penstock_writes(second)
-    model.upsert(second)
     check(hudi, path, model, "upsert with a late row, a repeated key and a new partition")
 
     marked: list[Row] = [("k3", 40, 0, "oslo"), ("k4", 5, 0, "riga"), ("k5", 10, 0, "oslo")]
     penstock_writes(marked, deleted=frozenset({"k3", "k4", "k5"}))
-    model.upsert(marked, frozenset({"k3", "k4", "k5"}))
     check(hudi, path, model, "marked deletes, one late")
 
     gone: list[Row] = [("k7", 0, 0, "oslo"), ("k8", 0, 0, "riga"), ("unknown", 0, 0, "riga")]
     penstock_writes(gone, "delete")
-    model.delete(gone)
     check(hudi, path, model, "deletes")
 
-    options = hudis_options(version, kind, index)
     hudis: list[Row] = [("k1", 60, 61, "oslo"), ("k6", 1, 98, "riga"), ("k40", 60, 64, "oslo"), ("k41", 60, 65, "wien")]
-    hudi.write(path, HUDIS_COLUMNS, hudis, options)
-    model.upsert(hudis)
+    hudi_writes(hudis)
     check(hudi, path, model, "upsert by Hudi")
 
     if kind == "merge_on_read":
         more: list[Row] = [("k9", 70, 71, "oslo")]
-        hudi.write(
-            path,
-            HUDIS_COLUMNS,
-            more,
-            options | {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"},
-        )
-        model.upsert(more)
+        hudi_writes(more, hoodie__compact__inline="true", hoodie__compact__inline__max__delta__commits="1")
         check(hudi, path, model, "compaction by Hudi")
 
     third: list[Row] = [("k1", 80, 81, "oslo"), ("k40", 50, 97, "oslo"), ("k41", 80, 85, "wien"), ("k50", 1, 1, "riga")]
     penstock_writes(third)
-    model.upsert(third)
     check(hudi, path, model, "upsert after Hudi")
 
     instead: list[Row] = [("k1", 1, 1, "oslo"), ("k99", 1, 2, "oslo")]
     penstock_writes(instead, "insert_overwrite")
-    model.overwrite(instead)
     check(hudi, path, model, "insert_overwrite")
 
     last: list[Row] = [("k1", 2, 3, "oslo"), ("k99", 0, 96, "oslo"), ("k41", 90, 95, "wien")]
-    hudi.write(path, HUDIS_COLUMNS, last, options)
-    model.upsert(last)
+    hudi_writes(last)
     check(hudi, path, model, "upsert by Hudi after insert_overwrite")
+
+    if (version, kind, index) in ((9, "merge_on_read", "bucket"), (6, "copy_on_write", "simple")):
+        check_history(hudi, path, model, "time travel to each step, and the range of it")

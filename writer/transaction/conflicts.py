@@ -92,10 +92,11 @@ def completed_since(timeline: Timeline, start: StartOfWrite, own: str) -> tuple[
     )
 
 
-def is_harmless(commit: CommitMetadata, layout: int, *, writes_base_files: bool) -> bool:
-    """Whether a completed compaction changes nothing for a write of logs: on layout 2 the completion time decides which
-    slice a log belongs to."""
-    return layout == 2 and commit.compacted and not writes_base_files
+def is_harmless(commit: CommitMetadata, layout: int, *, writes_base_files: bool, was_pending: bool) -> bool:
+    """Whether a completed compaction changes nothing for a write of logs. On layout 2 the completion time decides which
+    slice a log belongs to; on layout 1 the instant in its name, which is that of a compaction that `was_pending` when
+    the write began (Hudi `ConcurrentOperation`)."""
+    return commit.compacted and not writes_base_files and (layout == 2 or was_pending)
 
 
 def pending_services(timeline: Timeline) -> tuple[Instant, ...]:

@@ -7,6 +7,7 @@ read its content; Penstock stores the process there, so that the lock of a proce
 from __future__ import annotations
 
 import contextlib
+import datetime
 import fcntl
 import json
 import os
@@ -98,7 +99,7 @@ def table_lock(
             continue
         if monotonic() >= deadline:
             info = storage.file_info(LOCK_FILE)
-            since = "" if info is None else f", created {info.modified_ns // 10**9} s after 1970"
+            since = "" if info is None else f", created {_time(info.modified_ns)}"
             raise WriteConflict(
                 f"table {redacted_uri(storage.base_path)}: another writer has held the table's lock ({LOCK_FILE}"
                 f"{since}) for {timeout_s:g} s: nothing was written; try again, or delete the file if no writer runs"
@@ -109,6 +110,11 @@ def table_lock(
     finally:
         if _has(storage, content):
             storage.remove(LOCK_FILE)
+
+
+def _time(nanoseconds: int) -> str:
+    moment = datetime.datetime.fromtimestamp(nanoseconds // 10**9, datetime.UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _acquire(storage: WritableStorage, content: bytes) -> bool:

@@ -47,6 +47,7 @@ from penstock.writer.transaction.heartbeat import (
     heartbeat_path,
     start_heartbeat,
 )
+from penstock.writer.transaction.kept_settings import changed_setting
 from penstock.writer.transaction.lock import CheckLock, table_lock
 
 log = logging.getLogger("penstock.writer")
@@ -191,6 +192,12 @@ class Transaction:
                 f"table {_name(table)}: it changed during this write, from version {mine.version} to {others.version}: "
                 "nothing was written; write again"
             )
+        if name := changed_setting(mine.raw, others.raw):
+            raise TableError(
+                f"table {_name(table)}: its property {name} changed during this write, from "
+                f"{mine.raw.get(name, '')[:80]!r} to {others.raw.get(name, '')[:80]!r}: nothing was written; write "
+                "again"
+            )
         return table
 
     def _check_conflicts(
@@ -207,7 +214,12 @@ class Transaction:
         others = [
             (item, touched_by(commit))
             for item, commit in commits
-            if not is_harmless(commit, layout, writes_base_files=writes_base_files)
+            if not is_harmless(
+                commit,
+                layout,
+                writes_base_files=writes_base_files,
+                was_pending=item.requested_time in self.start.pending,
+            )
         ]
         others += [
             (item, planned_groups(table, item))

@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(3600)]
 SEEDS = tuple(range(8))
 """All combinations of version, table type and index."""
 OLD = "0.15.0"
-OLD_SEEDS = (0, 2)
-"""Merge-on-read tables with both indexes, and with columns that Hudi's schema says have no null."""
+OLD_SEEDS = (0, 2, 5)
+"""Merge-on-read tables with both indexes, and with columns that Hudi's schema says have no null; one copy-on-write."""
 STEPS = 7
 LONG_SEEDS, LONG_STEPS = 100, 20
 

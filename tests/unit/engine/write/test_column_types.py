@@ -28,6 +28,17 @@ VALUES: dict[pa.DataType, Any] = {
     pa.date32(): datetime.date(2020, 1, 5),
     pa.timestamp("us", "UTC"): datetime.datetime(2020, 1, 5, tzinfo=datetime.UTC),
 }
+INT, LONG, FLOAT, DOUBLE, NARROW, WIDE, FINE, *_ = VALUES
+ACCEPTED: dict[pa.DataType, tuple[pa.DataType, ...]] = {
+    INT: (INT, LONG),
+    LONG: (INT, LONG),
+    FLOAT: (INT, FLOAT, DOUBLE),
+    DOUBLE: (INT, FLOAT, DOUBLE),
+    NARROW: (NARROW, WIDE),
+    WIDE: (NARROW, WIDE),
+    FINE: (NARROW, FINE),
+}
+"""Table's type -> types of data whose value is written; of others only the same type."""
 KINDS = ("merge_on_read", "copy_on_write")
 
 
@@ -47,10 +58,11 @@ def test_data_of_another_type_leaves_stored_values_as_they_are(
     expected = {"a": VALUES[own]}
     for number, given in enumerate(VALUES):
         key = f"k{number}"
-        try:
+        if given in ACCEPTED.get(own, (own,)):
             write(path, row(key, given))
             expected[key] = VALUES[given]
-        except SchemaMismatch as error:
-            assert "column 'c'" in str(error)
+        else:
+            with pytest.raises(SchemaMismatch, match="column 'c'"):
+                write(path, row(key, given))
         rows = penstock.read(path).read_all().select(["id", "c"]).to_pylist()
         assert {one["id"]: one["c"] for one in rows} == expected, f"{given} into {own}"

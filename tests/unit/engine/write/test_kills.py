@@ -58,9 +58,11 @@ def leftovers(path: pathlib.Path) -> list[str]:
     return [*traces, *temporary, *pending, *data]
 
 
-def copies(folder: pathlib.Path, version: int, kind: str) -> Iterator[tuple[int, pathlib.Path]]:
-    """The numbers from 1 on, each with a copy of a table that has the rows FIRST. If it is copy-on-write, it logs
-    changes."""
+def copies(
+    folder: pathlib.Path, version: int, kind: str, *, index: str = "bucket", every: int = 1
+) -> Iterator[tuple[int, pathlib.Path]]:
+    """The numbers from 1 on, `every` so many, each with a copy of a table that has the rows FIRST. If it is
+    copy-on-write, it logs changes."""
     table = folder / "table"
     create_table(
         str(table),
@@ -70,11 +72,12 @@ def copies(folder: pathlib.Path, version: int, kind: str) -> Iterator[tuple[int,
         ordering="seq",
         table_type=kind,
         table_version=version,
-        buckets=2,
+        index=index,
+        buckets=2 if index == "bucket" else None,
         change_logging="data_before_after" if kind == "copy_on_write" else None,
     )
     write(str(table), table_of(FIRST))
-    for step in range(1, 1000):
+    for step in range(1, 1000, every):
         path = folder / f"table{step}"
         shutil.copytree(table, path)
         yield step, path
@@ -111,25 +114,65 @@ class HalfFiles(KilledStorage):
 def test_kill_at_each_step_leaves_all_or_nothing(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version: int, kind: str
 ) -> None:
-    seen, halves = set(), 0
-    for step, path in copies(tmp_path, version, kind):
+    halves = 0
+    for step, path, found in killed_copies(monkeypatch, copies(tmp_path, version, kind), table_of(SECOND)):
+        halves += sum(not is_whole(file) for file in path.glob("*/*.parquet"))
+        assert found in (FIRST, upserted(FIRST, SECOND)), f"part of a write at step {step}"
+        check_next_write(path, found, f"after a kill at step {step}")
+    assert step > 10 and halves > 0
+
+
+OPERATIONS: dict[str, tuple[int, str, str, pa.Table, Rows]] = {
+    "upsert": (6, "copy_on_write", "simple", table_of(SECOND), upserted(FIRST, SECOND)),
+    "insert_overwrite": (
+        9,
+        "copy_on_write",
+        "simple",
+        table_of(SECOND),
+        SECOND | {row for row in FIRST if row[2] == "riga"},
+    ),
+    "delete": (6, "merge_on_read", "bucket", table_of({("a", 0, "oslo")}), FIRST - {("a", 1, "oslo")}),
+    "delete_partition": (9, "merge_on_read", "bucket", pa.table({"city": ["oslo"]}), {("c", 1, "riga")}),
+}
+"""Operation -> version, type, index, data, rows afterwards."""
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_kill_of_other_operations_leaves_all_or_nothing(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    """Every second step of each."""
+    version, kind, index, data, after = OPERATIONS[operation]
+    tables = copies(tmp_path, version, kind, index=index, every=2)
+    for step, path, found in killed_copies(monkeypatch, tables, data, operation):
+        assert found in (FIRST, after), f"part of a write at step {step}"
+        check_next_write(path, found, f"after a kill at step {step}")
+
+
+def killed_copies(
+    monkeypatch: pytest.MonkeyPatch,
+    tables: Iterator[tuple[int, pathlib.Path]],
+    data: pa.Table,
+    operation: str = "upsert",
+) -> Iterator[tuple[int, pathlib.Path, Rows]]:
+    """(step, table, its rows) of each write that was killed, until one is not. Some left FIRST, some more."""
+    seen = set()
+    for step, path in tables:
         storage = HalfFiles(path, step)
         with monkeypatch.context() as patch:
             as_other_process(patch)
             patch.setattr("penstock.engine.write.write.open_writable", lambda path, storage=storage: storage)
             try:
-                write(str(path), table_of(SECOND))
+                write(str(path), data, operation)
             except Killed:
                 pass
             else:
                 assert storage.step < step
                 break
-        halves += sum(not is_whole(file) for file in path.glob("*/*.parquet"))
         found = rows_of(path)
-        assert found in (FIRST, upserted(FIRST, SECOND)), f"part of a write at step {step}"
         seen.add(found == FIRST)
-        check_next_write(path, found, f"after a kill at step {step}")
-    assert seen == {True, False} and step > 10 and halves > 0
+        yield step, path, found
+    assert seen == {True, False}
 
 
 def is_whole(file: pathlib.Path) -> bool:

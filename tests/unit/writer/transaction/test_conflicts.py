@@ -133,13 +133,23 @@ def test_start_differs_after_any_write_completed_or_began() -> None:
 
 
 @pytest.mark.parametrize(
-    ("compacted", "layout", "writes_base", "harmless"),
-    [(True, 2, False, True), (True, 1, False, False), (True, 2, True, False), (False, 2, False, False)],
+    ("compacted", "layout", "writes_base", "was_pending", "harmless"),
+    [
+        (True, 2, False, False, True),
+        (True, 2, True, False, False),
+        (False, 2, False, False, False),
+        (True, 1, False, False, False),
+        (True, 1, False, True, True),
+        (True, 1, True, True, False),
+        (False, 1, False, True, False),
+    ],
 )
-def test_only_compaction_of_layout_2_is_harmless_for_logs(
-    compacted: bool, layout: int, writes_base: bool, harmless: bool
+def test_compaction_is_harmless_for_logs_of_the_slice_that_it_begins(
+    compacted: bool, layout: int, writes_base: bool, was_pending: bool, harmless: bool
 ) -> None:
-    assert is_harmless(commit(compacted=compacted), layout, writes_base_files=writes_base) is harmless
+    """On layout 1 a log is in it if the compaction was pending when the write began."""
+    found = is_harmless(commit(compacted=compacted), layout, writes_base_files=writes_base, was_pending=was_pending)
+    assert found is harmless
 
 
 def test_pending_services_are_clusterings_and_replacements() -> None:

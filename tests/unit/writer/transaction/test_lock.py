@@ -39,7 +39,10 @@ def test_lock_excludes_others_and_is_released(storage: LocalStorage) -> None:
     with table_lock(storage, timeout_s=5, monotonic=time.monotonic, sleep=time.sleep):
         assert storage.file_info(LOCK_FILE) is not None
         with (
-            pytest.raises(WriteConflict, match=r"another writer has held the table's lock .* for 5 s"),
+            pytest.raises(
+                WriteConflict,
+                match=r"another writer has held the table's lock \(.*, created 20\d\d-\d\d-\d\d [\d:]{8} UTC\) for 5 s",
+            ),
             table_lock(storage, timeout_s=5, monotonic=time.monotonic, sleep=time.sleep),
         ):
             pass

@@ -7,7 +7,7 @@ import datetime
 import pathlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -15,6 +15,7 @@ from penstock.proto.errors import StorageError, TableError, WriteConflict
 from penstock.table.files.markers import IoType
 from penstock.table.files.names import base_file_name
 from penstock.table.storage.local_writes import LocalStorage
+from penstock.table.timeline.commit_encoder import encode_commit
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Action
 from penstock.writer.transaction.conflicts import TouchedGroups
@@ -83,8 +84,8 @@ def write_file(one: Transaction, group: str = "g1", partition: str = "oslo") -> 
         file.write(b"rows")
 
 
-def complete(one: Transaction, group: str = "g1", partition: str = "oslo") -> str:
-    stat = WriteStat(
+def stat_of(one: Transaction, group: str, partition: str = "oslo") -> WriteStat:
+    return WriteStat(
         partition=partition,
         file_id=group,
         path=f"{partition}/{file_name(one, group)}",
@@ -97,8 +98,11 @@ def complete(one: Transaction, group: str = "g1", partition: str = "oslo") -> st
         log_files=(),
         prev_commit="1",
     )
-    metadata = CommitMetadata(
-        requested_time=one.requested_time,
+
+
+def metadata_of(stat: WriteStat, instant: str = "") -> CommitMetadata:
+    return CommitMetadata(
+        requested_time=instant,
         operation="UPSERT",
         compacted=False,
         schema_json="",
@@ -106,6 +110,10 @@ def complete(one: Transaction, group: str = "g1", partition: str = "oslo") -> st
         stats=(stat,),
         replaced=(),
     )
+
+
+def complete(one: Transaction, group: str = "g1", partition: str = "oslo") -> str:
+    metadata = metadata_of(stat_of(one, group, partition), one.requested_time)
     touched = TouchedGroups(groups=frozenset({(partition, group)}))
     return one.complete(metadata, touched, by_bucket=False, writes_base_files=False)
 
@@ -231,6 +239,16 @@ def metadata_table(lake: Lake, clock: Clock, instant: str) -> None:
         file.write("hoodie.table.metadata.partitions=files\n")
 
 
+def other_merge_mode(lake: Lake, clock: Clock, instant: str) -> None:
+    file = lake.path / ".hoodie/hoodie.properties"
+    file.write_text(file.read_text().replace("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"))
+
+
+def logs_changes(lake: Lake, clock: Clock, instant: str) -> None:
+    file = lake.path / ".hoodie/hoodie.properties"
+    file.write_text(file.read_text().replace("hoodie.table.cdc.enabled=false", "hoodie.table.cdc.enabled=true"))
+
+
 def lost_lock(lake: Lake, clock: Clock, instant: str) -> None:
     """An operator removes the lock after the write took it, before the completed file."""
     clock.on_look = lambda: (lake.path / ".hoodie/lock").unlink(missing_ok=True)
@@ -244,6 +262,8 @@ def lost_lock(lake: Lake, clock: Clock, instant: str) -> None:
         (rolled_back, WriteConflict, "another writer rolled back instant"),
         (upgraded, TableError, "from version 9 to 8"),
         (metadata_table, TableError, r"in its metadata table \(files\)"),
+        (other_merge_mode, TableError, "merge.mode changed .* from 'EVENT_TIME_ORDERING' to 'COMMIT_TIME_ORDERING'"),
+        (logs_changes, TableError, "hoodie.table.cdc.enabled changed during this write, from 'false' to 'true'"),
         (lost_lock, WriteConflict, "lost the table's lock"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
@@ -265,6 +285,34 @@ def test_change_of_meantime_is_refused(
     assert not one.is_complete
     assert not [name for name in instants(lake) if name.endswith(".deltacommit")]
     assert not (lake.path / ".hoodie/lock").exists()
+
+
+@pytest.mark.parametrize(("layout", "pending"), [(1, True), (1, False), (2, False)])
+def test_compaction_that_completes_during_a_write_of_logs(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, layout: int, pending: bool
+) -> None:
+    """On layout 1 a log is named by the slice of a compaction that was pending; of a later one it is in the old slice,
+    and lost."""
+    lake = Lake(tmp_path / "old", (9 if layout == 2 else 6, "merge_on_read", "bucket"), monkeypatch)
+    environment = WriteEnvironment(zone=datetime.UTC, now=Clock(lake))
+    compaction = begun_compaction(lake) if pending else ""
+    with begun(lake, environment) as one:
+        write_file(one)
+        compaction = compaction or begun_compaction(lake, int(one.requested_time) + 1)
+        metadata = replace(metadata_of(stat_of(one, "g1")), requested_time=compaction, compacted=True)
+        name = f"{compaction}_{int(compaction) + 2}.commit" if layout == 2 else f"{compaction}.commit"
+        (lake.timeline_folder / name).write_bytes(encode_commit(metadata, Action.COMMIT, layout))
+        if layout == 2 or pending:
+            complete(one)
+        else:
+            with pytest.raises(WriteConflict, match=f"commit {compaction} of another writer changes file group g1"):
+                complete(one)
+
+
+def begun_compaction(lake: Lake, instant: int = 20200101000000000) -> str:
+    for state in ("requested", "inflight"):
+        (lake.timeline_folder / f"{instant}.compaction.{state}").write_bytes(b"")
+    return str(instant)
 
 
 def test_heartbeat_below_two_minutes_is_alive(lake: Lake, clock: Clock, environment: WriteEnvironment) -> None:
