@@ -14,6 +14,8 @@ import shutil
 import sys
 import tempfile
 
+import psutil
+
 from tests.histories.checker import violations
 from tests.histories.history import CutOff, History, read_history
 from tests.histories.journal import check_journals, check_kept_states
@@ -75,8 +77,8 @@ class Recording:
 
     def stop(self) -> None:
         """Ends the recording."""
-        history_recorder.RECORDER.end()
         (self._root / history_recorder.CURRENT).unlink()
+        history_recorder.RECORDER.end()  # after the link is gone: threads that go on begin no other file
         os.environ.pop("PENSTOCK_HISTORY", None)
         paths = os.environ.pop("PYTHONPATH", "").split(os.pathsep)
         if left := [entry for entry in paths if entry not in ("", STARTUP)]:
@@ -100,11 +102,19 @@ def recording() -> Recording:
     return Recording()
 
 
+def is_running(pid: int) -> bool:
+    """Whether another process runs: Spark's workers and servers of a module outlive tests."""
+    try:
+        return pid != os.getpid() and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def judged(folder: pathlib.Path) -> History:
     """The history of a test, after it was judged. AssertionError: it breaks a rule, it is cut off, or servers were
     started and none of them has a file."""
     try:
-        history = read_history(folder)
+        history = read_history(folder, is_running)
     except CutOff as error:
         raise AssertionError(f"the history in {folder} is cut off: {error}") from None
     if _servers and not history.servers:
