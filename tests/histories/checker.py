@@ -133,7 +133,9 @@ def _plans(history: History) -> Iterator[Violation]:
         if first[1] != call.answer["split"]:
             text = f"slot {slot}, entry {index} is {call.answer['split']}, and was {first[1]}"
             yield Violation("slots", plan_id, text, (first[0].where, call.where))
-    opened = {(call.state, call.answer["plan"]): call for call in history.calls if call.name == "OpenPlan" and call.is_ok}
+    opened = {
+        (call.state, call.answer["plan"]): call for call in history.calls if call.name == "OpenPlan" and call.is_ok
+    }
     for (state, plan_id), answers in entries.items():
         seen: dict[str, tuple[tuple[int, int], Call]] = {}
         for entry, (call, split) in answers.items():

@@ -15,8 +15,11 @@ NEVER: Final = 1 << 63
 """When a call was answered that was not."""
 REFUSALS: Final = frozenset({"FENCED", "UNKNOWN_GROUP", "UNKNOWN_PLAN", "UNKNOWN_SPLIT", "CONFIGURATION", "IGNORED"})
 """Codes of calls that had no effect. After any other error it is unknown whether the call had one."""
+SIGKILL: Final = 9
 RANGE_LOST: Final = "RangeLost"
 """The name of a server's own step: it moves a group past a range of commits that a cleaner removed."""
+IN_A_SERVER: Final = frozenset({RANGE_LOST, "CreateGroup"})
+"""Steps that no client calls. The second one: the test that is the server's process creates a group."""
 OF_A_READER: Final = frozenset({"JoinGroup", "Heartbeat", "RequestSplits", "CommitSplits", "LeaveGroup"})
 
 
@@ -94,6 +97,9 @@ class History:
     unfiltered: frozenset[str]
     """The plans whose readers return every row of a file: without a condition, and without a range of instants, whose
     rows a file has among others."""
+    kills: tuple[tuple[str, int, int], ...]
+    """Each kill of a server that had answered: its state on disk, when it was killed, and when the next server opened
+    that state."""
     servers: int
     """How many processes of a server wrote a file."""
 
@@ -174,6 +180,7 @@ def joined(files: Mapping[str, list[Json]], is_running: Callable[[int], bool] = 
         frozenset(state for state, begins_here in states.items() if not begins_here),
         frozenset(readers),
         frozenset(each.question["plan"] for each in calls if each.is_ok and each.answer.get("every_row")),
+        tuple(_kills(files, directories)),
         sum("serve" in lines[0].get("command", ()) for lines in files.values()),
     )
 
@@ -194,6 +201,21 @@ def _check_ends(files: Mapping[str, list[Json]], is_running: Callable[[int], boo
                 f"{name}: it has no end, and nobody killed its process ({lines[0].get('command')}): its last lines are "
                 "missing"
             )
+
+
+def _kills(files: Mapping[str, list[Json]], directories: Collection[str]) -> Iterable[tuple[str, int, int]]:
+    killed = [line for lines in files.values() for line in lines if line.get("signal") == SIGKILL]
+    opened = [line for lines in files.values() for line in lines if "state" in line and not line.get("again")]
+    for lines in files.values():
+        states = {line["state"] for line in lines if "state" in line} & set(directories)
+        if not states or "end" in lines[-1] or not any("served" in line for line in lines):
+            continue
+        targets = ((lines[0]["process"], False), (lines[0]["group"], True))
+        ends = [line["t"] for line in killed if (line["kills"], line["is_group"]) in targets]
+        for state in states if ends else ():
+            later = [line["t"] for line in opened if line["state"] == state and line["t"] > max(ends)]
+            if later:
+                yield state, max(ends), min(later)
 
 
 def _unasked(lines: list[Json], asked: Collection[tuple[str, str]]) -> Iterable[tuple[str, str]]:
@@ -219,7 +241,7 @@ def _calls(name: str, lines: Iterable[Json], served: Mapping[tuple[str, str], st
     for line in lines:
         state = line.get("state", state)
         if "ask" in line:
-            open_calls[line["n"]] = {**line, "of": state} if line["ask"] == RANGE_LOST else line
+            open_calls[line["n"]] = {**line, "of": state} if line["ask"] in IN_A_SERVER else line
         elif "answer" in line:
             question = open_calls.pop(line["answer"], None)
             if question is None:
@@ -241,7 +263,7 @@ def _call(name: str, question: Json, answer: Json, served: Mapping[tuple[str, st
         code=answer.get("code", ""),
         question=question,
         answer=answer,
-        state=question["of"] if question["ask"] == RANGE_LOST else served.get(key, only),
+        state=question["of"] if question["ask"] in IN_A_SERVER else served.get(key, only),
     )
 
 

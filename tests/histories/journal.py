@@ -18,12 +18,14 @@ from penstock.enumerator.store.sqlite.row_format import DATABASE, LOCK
 from tests.histories.history import NEVER, Call, History, is_move
 
 ROOT: Final = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM: Final = f"import sys; sys.path.append({str(ROOT)!r}); import tests.histories.journal_process as each; each.main()"
+PROGRAM: Final = (
+    f"import sys; sys.path.append({str(ROOT)!r}); import tests.histories.journal_process as each; each.main()"
+)
 FROM: Final = "from"
 """The file of a copy with the directory that it is a copy of."""
 CAUSES: Final = (
-    "AddTable", "CommitSplits", "DeleteGroup", "JoinGroup", "LeaveGroup", "NextSplit", "OpenPlan", "RemoveTable",
-    "RequestSplits", "ResetGroup",
+    "AddTable", "CommitSplits", "CreateGroup", "DeleteGroup", "JoinGroup", "LeaveGroup", "NextSplit", "OpenPlan",
+    "RemoveTable", "RequestSplits", "ResetGroup",
 )  # fmt: skip
 """The calls that cause records."""
 STORED: Final = (
@@ -38,18 +40,14 @@ class Replayer:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
-    def differences(
-        self, directory: pathlib.Path, history: History, state: str, before_ns: int = NEVER
-    ) -> list[str]:
+    def differences(self, directory: pathlib.Path, history: History, state: str, before_ns: int = NEVER) -> list[str]:
         """What the records of the directory say otherwise than the answers before a time of the servers of the state.
         The directory is copied, and not changed."""
         calls = [call for call in history.calls if call.state == state]
         with tempfile.TemporaryDirectory(prefix="penstock-replay-") as place:
             copy = pathlib.Path(place, "state")
             shutil.copytree(directory, copy, ignore=shutil.ignore_patterns("*-shm", LOCK))
-            return self._ask(
-                {"directory": str(copy), **expected(calls, before_ns), "causes": _causes(history, state)}
-            )
+            return self._ask({"directory": str(copy), **expected(calls, before_ns), "causes": _causes(history, state)})
 
     def _ask(self, request: dict[str, Any]) -> list[str]:
         if self._process is None:
@@ -162,6 +160,18 @@ def keep_state(directory: pathlib.Path) -> None:
     copy = folder / f"killed-{time.monotonic_ns()}"
     shutil.copytree(directory, copy, ignore=shutil.ignore_patterns("*-shm", LOCK))
     (copy / FROM).write_text(str(directory))
+
+
+def check_kills(history: History, folder: pathlib.Path) -> None:
+    """AssertionError if a server was killed, another one continued its state, and no copy was made in between."""
+    kept = [
+        (int(copy.name.removeprefix("killed-")), (copy / FROM).read_text()) for copy in sorted(folder.glob("killed-*"))
+    ]
+    for state, killed_ns, continued_ns in history.kills:
+        directory = history.directories[state]
+        assert any(killed_ns < at_ns < continued_ns for at_ns, name in kept if name == directory), (
+            f"a server of {directory} was killed, and its state was not kept before the next one: call keep_state"
+        )
 
 
 def check_kept_states(history: History, folder: pathlib.Path) -> None:

@@ -1,7 +1,7 @@
 """Which call caused each stored record. A record that needs a call and has none was added by nobody who may.
 
-Leases that end, rounds, watermarks, ends, stops, lost ranges and forgotten plans are the server's own decisions. Those
-have no call; what is required of them is that they change the state, and only from a state in which the core makes them.
+Leases that end, rounds, watermarks, ends, stops, lost ranges and forgotten plans are the server's own decisions, and
+have no call. They must change the state, and only a state in which the core makes them.
 """
 
 from __future__ import annotations
@@ -83,6 +83,8 @@ class Causes:
                 yield "joined", epoch
                 yield "join", question["group"], question["reader"], question["request"]
                 yield "create", question["group"], None if question["over"] else question["table"]
+            case "CreateGroup":
+                yield "create", question["group"], question["table"]
             case "RequestSplits":
                 yield "request", *question["member"], question["sequence"]
             case "CommitSplits":
@@ -232,7 +234,9 @@ class Causes:
         if isinstance(record, RoundPlanned):
             require(record.plan_id not in self._plan_ids, f"round {record.plan_id} was planned before")
             begin = record.commit_range.after
-            require(begin == group.progress.position, f"it begins at {begin}, the group is at {group.progress.position}")
+            require(
+                begin == group.progress.position, f"it begins at {begin}, the group is at {group.progress.position}"
+            )
             self._plan_ids.add(record.plan_id)
         elif isinstance(record, GroupEnded):
             require(group.scope.upto is not None, "the group has no end")

@@ -2,8 +2,8 @@
 
 Each line on stdin is a JSON request; a new child, forked from this process, which has no state, answers it with a line
 on stdout. Request: `directory` (a copy, which may change), `reports` (what a server said about its groups, by time),
-the members that `joined` and `left`, what was `assigned` and `committed`, `entries` of plans, all by time; `causes`, all
-calls that may have caused a record, or None if the state is older than the history. Answer: `differences`.
+the members that `joined` and `left`, what was `assigned` and `committed`, `entries` of plans, all by time; `causes`:
+all calls that may have caused a record, or None if the state is older than the history. Answer: `differences`.
 
 A log that was compacted has nothing of what was over by then. What a server said before that is not compared: reports
 before the first one that the records have, members with an older epoch, rounds before the first one that was planned
@@ -79,7 +79,9 @@ class Replayed:
         for place, record in enumerate(records):
             cause = OWN if causes is None else self._cause(causes, record, is_compacted=place < compacted)
             if cause.answered_ns < newest_asked_ns and not self.unexplained:
-                self.unexplained = f"what caused the record {str(record)[:500]} was answered before that of an older one was asked"
+                self.unexplained = (
+                    f"what caused the record {str(record)[:500]} was answered before that of an older one was asked"
+                )
             newest_asked_ns = max(newest_asked_ns, cause.asked_ns)
             apply(self.state, record)
             if isinstance(record, RoundPlanned):
@@ -243,4 +245,3 @@ def main() -> None:
             answer(json.loads(line))
             os._exit(0)
         os.waitpid(child, 0)
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
 import shutil
@@ -21,9 +22,9 @@ from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.enumerator.store.sqlite.open import open_sqlite
 from penstock.proto.client.client import EnumeratorClient
-from tests.histories.history import History
+from tests.histories.history import History, joined
 from tests.histories.hook import Recording, judged
-from tests.histories.journal import REPLAYER, check_kept_states, keep_state
+from tests.histories.journal import FROM, REPLAYER, check_journals, check_kept_states, check_kills, keep_state
 from tests.loopback_ports import free_port
 
 pytestmark = pytest.mark.golden
@@ -215,3 +216,36 @@ def stored(directory: pathlib.Path, folder: pathlib.Path) -> list[StoredRecord]:
     records = list(store.records())
     store.close()
     return records
+
+
+def test_state_of_a_killed_server_must_be_kept_before_the_next_one(tmp_path: pathlib.Path) -> None:
+    def file(process: int, at_ns: int, *lines: dict[str, Any], ends: bool) -> list[dict[str, Any]]:
+        state = {"state": "s", "directory": "/state", "epoch": at_ns}
+        all_lines = [{"process": process, "group": process}, state, *lines, *([{"end": True}] if ends else [])]
+        return [{"n": n, "t": at_ns + n, **line} for n, line in enumerate(all_lines)]
+
+    answered = {"served": "ListGroups", "request": ""}
+    for number, (next_ns, kept_ns, is_missing) in enumerate(
+        [(60, 55, False), (60, 0, True), (60, 70, True), (60, 35, True), (0, 0, False)]
+    ):
+        files = {
+            "killed": file(1, 10, answered, ends=False),
+            "test": [{"n": 0, "t": 40, "process": 2, "group": 2}],
+            **({"next": file(3, next_ns, ends=True)} if next_ns else {}),
+        }
+        files["test"] += [{"n": 1, "t": 50, "kills": 1, "is_group": False, "signal": 9}, {"n": 2, "t": 51, "end": True}]
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if kept_ns:
+            (folder / f"killed-{kept_ns}").mkdir()
+            (folder / f"killed-{kept_ns}" / FROM).write_text("/state")
+        history = joined(files)
+        with pytest.raises(AssertionError, match="call keep_state") if is_missing else contextlib.nullcontext():
+            check_kills(history, folder)
+
+
+def test_state_that_is_gone_fails_its_test(recorded: tuple[History, pathlib.Path], tmp_path: pathlib.Path) -> None:
+    history, _ = recorded
+    [state] = history.directories
+    with pytest.raises(AssertionError, match="is gone: keep it"):
+        check_journals(replace(history, directories={state: str(tmp_path / "gone")}))

@@ -2,10 +2,10 @@
 
 The environment variable PENSTOCK_HISTORY names a folder; its link `current` is the folder of the running test, in which
 each process has a file of its own. A line is written before a call is sent, after its answer, before a server sends an
-answer, when it moves a group past a lost range, when a reader of a group has joined and returns a batch, before the
-process kills another one, and at its end.
-Times are those of the monotonic clock, which all processes share. Without the link nothing is recorded. Loads nothing
-of the product: it waits until the process does.
+answer, when a server moves a group past a lost range, when a test creates a group in its process, when a reader of a
+group has joined and returns a batch, before the process kills another one, and at its end. Times are those of the
+monotonic clock, which all processes share. Without the link nothing is recorded. Loads nothing of the product: it waits
+until the process does.
 """
 
 from __future__ import annotations
@@ -126,6 +126,8 @@ class Recorder:
 
 
 RECORDER = Recorder()
+SERVING = threading.local()
+"""`call`: the name of the call that this thread answers."""
 _EXIT = os._exit
 
 
@@ -200,7 +202,11 @@ def _record_server(module: ModuleType) -> None:
                 return handler
 
             def served(request: Any, context: Any) -> Any:
-                answer = behaviour(request, context)
+                SERVING.call = method
+                try:
+                    answer = behaviour(request, context)
+                finally:
+                    SERVING.call = ""
                 RECORDER.write(served=method, request=request.request_id)
                 return answer
 
@@ -237,14 +243,15 @@ def _record_memory(module: ModuleType) -> None:
 
     @functools.wraps(handle)
     def handled(self: Any, event: Any, plan: Any = None) -> Any:
-        if type(event).__name__ != "RangeLost":
+        kind = type(event).__name__
+        if kind != "RangeLost" and (kind != "CreateGroup" or getattr(SERVING, "call", "")):
             return handle(self, event, plan)
         before = self.peek(lambda state: state.groups.get(event.key))
         generation = before and before.number
-        number = RECORDER.write(ask="RangeLost", request="", table=event.key.table, group=event.key.group)
+        number = RECORDER.write(ask=kind, request="", table=event.key.table, group=event.key.group)
         answer = handle(self, event, plan)
-        moved = before is not None and before.number != generation
-        RECORDER.write(answer=number, code="OK" if moved else "IGNORED")
+        after = self.peek(lambda state: state.groups.get(event.key))
+        RECORDER.write(answer=number, code="OK" if (after and after.number) != generation else "IGNORED")
         return answer
 
     coordinator.__init__, coordinator.handle = recorded, handled
@@ -284,8 +291,8 @@ class _Finder:
 
 
 def _note_kill(event: str, arguments: tuple[Any, ...]) -> None:
-    """An audit hook: notes each process, or group of processes, that this process is about to end by a signal. A process
-    that is replaced by another program ends its file."""
+    """An audit hook: notes each process, or group of processes, that this process is about to end by a signal. The file
+    of a process that is replaced by another program ends."""
     if event == "os.exec":
         RECORDER.end()
     if event not in ("os.kill", "os.killpg") or arguments[1] in (0, signal.SIGSTOP, signal.SIGCONT):
