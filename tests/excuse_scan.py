@@ -19,7 +19,8 @@ TOLERANCES = {"approx", "isclose", "allclose", "assert_allclose", "assertAlmostE
 RERUNS = {"flaky", "rerun", "reruns"}
 ATTEMPTS = {"attempts", "retries", "num_retries", "reruns"}
 EXCUSE_NAME = re.compile(r"excus|forgiv|deviation|^MAY_(END|FAIL)", re.IGNORECASE)
-RETRY_NAME = re.compile(r"^(STARTS|TRIES|RETRIES|ATTEMPTS|RERUNS|AGAIN_S)$")
+RETRY_NAME = re.compile(r"^(STARTS|TRIES|RETRIES|ATTEMPTS|RERUNS|AGAIN_S|MOST_(RUNS|SCHEDULES))$")
+TOLERANCE_NAME = re.compile(r"^(SLACK|TOLERANCE)")
 VALUES_OF_ROWS = re.compile(r"to_pylist|collect\(|\brow\[|\brows\[|\brows\(|\bcopied\(|\bfolded\(|\bvalues\(")
 OF_THE_HARNESS = {
     *("OSError", "ConnectionError", "BrokenPipeError", "ProcessLookupError", "FileNotFoundError", "FileExistsError"),
@@ -66,6 +67,10 @@ def _kinds(tree: ast.AST) -> Iterator[tuple[str, int]]:
             yield from ((kind, node.lineno) for kind in _of_comparison(node))
         elif isinstance(node, ast.FunctionDef | ast.ClassDef) and _is_rule(node.name):
             yield "excuse rule", node.lineno
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(ast.unparse(target) == "LIMITS" for target in targets):
+                yield "tolerance", node.lineno
 
 
 def _of_name(node: ast.Attribute | ast.Name) -> Iterator[str]:
@@ -84,6 +89,8 @@ def _of_name(node: ast.Attribute | ast.Name) -> Iterator[str]:
     if isinstance(node.ctx, ast.Store):
         if RETRY_NAME.search(name):
             yield "retry"
+        if TOLERANCE_NAME.search(name):
+            yield "tolerance"
         if _is_rule(name):
             yield "excuse rule"
 
@@ -97,7 +104,8 @@ def _of_argument(node: ast.keyword) -> Iterator[str]:
 
 def _of_comparison(node: ast.Compare) -> Iterator[str]:
     sides = (node.left, *node.comparators)
-    if any(map(_is_distance, sides)):
+    is_bound = isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+    if any(map(_is_distance, sides)) or (is_bound and any(map(_is_scaled, sides))):
         yield "tolerance"
     if isinstance(node.ops[0], ast.Eq | ast.NotEq) and any(
         _makes_a_set(side) and VALUES_OF_ROWS.search(ast.unparse(side)) for side in sides
@@ -122,6 +130,13 @@ def _is_distance(node: ast.expr) -> bool:
         and isinstance(node.args[0], ast.BinOp)
         and isinstance(node.args[0].op, ast.Sub)
     )
+
+
+def _is_scaled(side: ast.expr) -> bool:
+    """Whether a number is multiplied by a fraction."""
+    products = [node for node in ast.walk(side) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)]
+    factors = [factor for node in products for factor in (node.left, node.right)]
+    return any(isinstance(factor, ast.Constant) and isinstance(factor.value, float) for factor in factors)
 
 
 def _makes_a_set(node: ast.expr) -> bool:

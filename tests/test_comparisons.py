@@ -10,15 +10,12 @@ import json
 import pathlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 
-from penstock.proto.model.positions import EARLIEST
-from penstock.proto.model.streams import Progress, StreamPoint, Watermark
 from tests.test_operations_doc import known_tests
 
 HERE = pathlib.Path(__file__).parent
@@ -185,9 +182,14 @@ def test_comparison_detects_each_wrong_row(name: str) -> None:
     assert not undetected, undetected
 
 
+def files_of_suites() -> Iterator[pathlib.Path]:
+    """The files of the suites that compare."""
+    for suite in SUITES:
+        yield from (path for path in (HERE / suite).rglob("*.py") if "generators" not in path.parts)
+
+
 def test_every_comparison_of_rows_is_registered() -> None:
-    files = [path for suite in SUITES for path in (HERE / suite).rglob("*.py") if "generators" not in path.parts]
-    there = {name for path in files for name in compared_in(path)}
+    there = {name for path in files_of_suites() for name in compared_in(path)}
     assert there == {*COMPARISONS, *ELSEWHERE}
 
 
@@ -202,13 +204,3 @@ def test_unregistered_comparison_is_seen(tmp_path: pathlib.Path, monkeypatch: py
     source = tmp_path / "suite.py"
     source.write_text("def counts(rows: pa.Table) -> Counter[str]: ...\ndef other(rows: pa.Table) -> str: ...\n")
     assert list(compared_in(source)) == ["suite.counts"]
-
-
-@pytest.mark.parametrize("by_us", [1, -1])
-def test_watermark_that_differs_by_a_microsecond_is_another(by_us: int) -> None:
-    """The marks that the suites of streams compare with the model."""
-    from tests.streaming.test_watermarks import mark
-
-    point = StreamPoint(progress=Progress(EARLIEST), watermark=Watermark(at_us=1_700_000_000_000_000))
-    other = replace(point, watermark=replace(point.watermark, at_us=1_700_000_000_000_000 + by_us))
-    assert mark(point) == mark(replace(point)) != mark(other)

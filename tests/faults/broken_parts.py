@@ -14,6 +14,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pytest
 
+from penstock.engine.consumer import Consumer
 from penstock.engine.group import split_work
 from penstock.engine.group.batch import ConsumedBatch
 from penstock.enumerator.coordinator.coordinator import Coordinator
@@ -28,7 +29,8 @@ from penstock.proto.errors import Fenced, StorageError, UnknownSplit
 from penstock.proto.model.splits import Scan, Split
 from penstock.reader.read_split import SplitBatch, read_split
 from tests.faults.forgetful_disk import ForgetfulDisk
-from tests.faults.local_server import DeliveringReader
+from tests.faults.local_server import OPTIONS, WAIT_MS, DeliveringReader, local_server
+from tests.faults.served import CASE, check_changes
 from tests.faults.test_fault_03_disk_error_once import with_errors_once
 from tests.faults.test_fault_03_slow_disk import under_a_slow_disk
 from tests.faults.test_fault_05_paused_reader import paused_beyond_its_lease
@@ -104,6 +106,26 @@ def read_backwards(scan: Scan, split: Split, start: int = 0, **more: Any) -> Ite
     parts = list(read_split(scan, split, **more))
     for part, row in list(zip(parts, reversed(parts), strict=True))[start:]:
         yield replace(part, batch=row.batch)
+
+
+def read_without_the_end(scan: Scan, split: Split, **more: Any) -> Iterator[SplitBatch]:
+    """A reader that leaves out the last batch of each split."""
+    yield from list(read_split(scan, split, **more))[:-1]
+
+
+def all_changes(trial: Trial) -> None:
+    """One reader consumes the whole table."""
+    with local_server(trial.golden.table(CASE)) as server:
+        server.create_group()
+        reader = Consumer(server.address, "t", group="g", reader_id="r", **OPTIONS)
+        batches: list[pa.RecordBatch] = []
+        with reader:
+            while not server.is_finished():
+                server.discover()
+                while (consumed := reader.poll(WAIT_MS)) is not None:
+                    batches.append(consumed.batch)
+                    reader.commit(consumed)
+        check_changes(trial.golden, batches)
 
 
 def commit_unfenced(
@@ -251,6 +273,12 @@ BROKEN = (
         "order of a key",
         network(DeliveringReader, 0),
         ((split_assignment, "choose", choose_any),),
+    ),
+    Broken(
+        "splits without their last batch",
+        "the table's changes",
+        all_changes,
+        ((split_work, "read_split", read_without_the_end),),
     ),
     Broken(
         "a split in another order",

@@ -12,10 +12,11 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 
+from tests.faults.checks import fail
 from tests.faults.served import CASE
 from tests.golden.changes import hudi_changes, lost_decimals
 
@@ -23,19 +24,6 @@ RecordId = tuple[str, int]
 """The split and the ordinal of a row."""
 Change = tuple[str, str, str, str]
 """A row in Hudi's format of changes: operation, time of the commit, row before, row after."""
-
-
-class CheckFailed(AssertionError):
-    """An invariant does not hold. `check` names it."""
-
-    def __init__(self, check: str, text: str) -> None:
-        super().__init__(f"{check}: {text}")
-        self.check = check
-
-
-def fail(check: str, text: str) -> NoReturn:
-    """Raises."""
-    raise CheckFailed(check, text)
 
 
 @dataclass

@@ -25,6 +25,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from penstock.engine.consumer import Consumer
 from penstock.proto.client.client import CallLimits, EnumeratorClient
+from tests.faults.checks import fail
 from tests.golden.changes import hudi_changes, lost_decimals
 from tests.histories.journal import keep_state
 from tests.histories.reports import ask_for_groups
@@ -204,6 +205,12 @@ def differing(golden: Any, batches: Iterable[pa.RecordBatch], case: str = CASE) 
     expected, actual = hudi_changes(hudi_rows, lost), hudi_changes(received, lost)
     assert expected.total() >= 20
     return [*(("lacks", item) for item in expected - actual), *(("too much", item) for item in actual - expected)]
+
+
+def check_changes(golden: Any, batches: Iterable[pa.RecordBatch], case: str = CASE) -> None:
+    """The batches are the changes that Hudi returned for the whole table, each once."""
+    if found := differing(golden, batches, case):
+        fail("the table's changes", f"{len(found)} differ: {found[:3]}")
 
 
 def written(folder: pathlib.Path) -> list[pa.RecordBatch]:

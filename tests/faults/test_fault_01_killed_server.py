@@ -23,7 +23,7 @@ from penstock.proto.model.queries import Changes, PlanRequest, RoundLimits
 from penstock.proto.model.reports import EndOfSlot
 from penstock.proto.model.splits import Scan, Split
 from penstock.reader.read_split import read_split
-from tests.faults.served import CASE, ONCE, Served, differing, end, penstock, until, written
+from tests.faults.served import CASE, ONCE, Served, check_changes, end, penstock, until, written
 from tests.progress import PROGRESS_S
 
 pytestmark = pytest.mark.golden
@@ -98,7 +98,7 @@ def test_fault_01_each_call_of_a_group_counts_once(golden: Any, tmp_path: pathli
         with consumer(server, "r1") as one, consumer(server, "r2") as two:
             until(lambda: [drain(reader, batches, splits) for reader in (one, two)] == [True, True], "the end")
         assert early.split.split_id in splits and len(splits) == len(set(splits))
-        assert not differing(golden, batches)
+        check_changes(golden, batches)
 
 
 def drain(reader: Consumer, batches: list[pa.RecordBatch], splits: list[str]) -> bool:
@@ -137,7 +137,7 @@ def test_fault_01_each_call_of_a_plan_counts_once(golden: Any, tmp_path: pathlib
                 splits.append(answer.split.split_id)
                 batches += rows(opened.scan, answer.split)
         assert len(splits) == len(set(splits)) == opened.splits
-        assert not differing(golden, batches)
+        check_changes(golden, batches)
 
 
 @pytest.mark.exhaustive
@@ -164,4 +164,4 @@ def test_fault_01_reader_survives_repeated_kills_of_the_server(golden: Any, tmp_
         finally:
             end(reader)
     assert processes >= 4
-    assert not differing(golden, written(out))
+    check_changes(golden, written(out))

@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing
 from typing import Final
 
 from penstock.proto.errors import PenstockError, StorageError
-from tests.faults.deliveries import fail
+from tests.faults.checks import fail
 from tests.faults.forgetful_disk import Call, ForgetfulDisk
 from tests.faults.state_steps import reopened
 from tests.faults.test_fault_36_power_failure import OpenStore, open_store, records

@@ -17,7 +17,7 @@ from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.store.journal import Journal, Ticket
 from penstock.enumerator.store.sqlite.open import open_sqlite
 from penstock.proto.model.groups import Assignments, SplitProgress
-from tests.faults.deliveries import fail
+from tests.faults.checks import fail
 from tests.faults.forgetful_disk import Call, ForgetfulDisk
 from tests.faults.local_server import SPEC, Clock
 from tests.faults.served import CASE, until

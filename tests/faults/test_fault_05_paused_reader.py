@@ -14,7 +14,8 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
-from tests.faults.deliveries import Deliveries, fail
+from tests.faults.checks import fail
+from tests.faults.deliveries import Deliveries
 from tests.faults.local_server import DeliveringReader, LocalServer, local_server
 from tests.faults.served import CASE
 from tests.faults.test_fault_05_to_07_readers import read_line, reader_process

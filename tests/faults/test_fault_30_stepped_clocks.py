@@ -22,7 +22,8 @@ from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.queries import Incremental, PlanRequest
 from penstock.proto.model.streams import StartAfter, StreamScope
-from tests.faults.deliveries import Deliveries, fail
+from tests.faults.checks import fail
+from tests.faults.deliveries import Deliveries
 from tests.faults.local_server import LEASE_MS, Clock, DeliveringReader, LocalServer, local_server
 from tests.faults.served import CASE
 from tests.faults.test_fault_19_stale_listings import newest_log

@@ -21,7 +21,7 @@ from penstock.enumerator.store.protocol import PlanPieces, Store, StoredRecord
 from penstock.enumerator.store.sqlite.connections import pragma
 from penstock.enumerator.store.sqlite.open import open_sqlite
 from penstock.proto.errors import StateDamaged
-from tests.faults.deliveries import CheckFailed, fail
+from tests.faults.checks import CheckFailed, fail
 from tests.faults.forgetful_disk import Call, ForgetfulDisk
 from tests.faults.state_steps import everything
 

@@ -6,6 +6,7 @@ import json
 import pathlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -77,8 +78,20 @@ def state_of(rows: pa.Table, *, without: Collection[str] = ()) -> Counter[str]:
 
 
 def canonical_changes(changes: pa.Table) -> Counter[str]:
-    """Changes as a multiset, whole rows except for their place among those of the same commit."""
-    return Counter(canonical_texts(changes.drop_columns(["_change_seq"])))
+    """Changes as a multiset: whole rows, and the place of each among the changes of its key. Their place among those of
+    other keys in the same commit is not part of them."""
+    sequence, keys = changes["_change_seq"].to_pylist(), keys_of(changes)
+    seen: Counter[tuple[str, ...]] = Counter()
+    places = [""] * len(sequence)
+    for number in sorted(range(len(sequence)), key=sequence.__getitem__):
+        places[number] = str(seen[keys[number]])
+        seen[keys[number]] += 1
+    return Counter(canonical_texts(changes.drop_columns(["_change_seq"]).append_column("place", pa.array(places))))
+
+
+def is_in_order(changes: pa.Table) -> bool:
+    """Whether the changes come in the order of their sequence numbers, each with one of its own."""
+    return all(before < after for before, after in pairwise(changes["_change_seq"].to_pylist()))
 
 
 def balance(changes: pa.Table, *, without: Collection[str] = ()) -> dict[str, int]:
@@ -102,15 +115,17 @@ def keys_of(rows: pa.Table) -> list[tuple[str, ...]]:
 def folded(
     changes: pa.Table, start: dict[tuple[str, ...], str], *, without: Collection[str] = ()
 ) -> dict[tuple[str, ...], str]:
-    """The last row of each key after every change, applied in the order of `_change_seq`."""
+    """The last row of each key after every change, applied in the order of `_change_seq`. AssertionError: a change
+    removes a row that is not there, or adds one that is."""
     state = dict(start)
     keys = keys_of(changes)
     kinds, order = changes["_change_type"].to_pylist(), changes["_change_seq"].to_pylist()
     for _, key, kind, text in sorted(zip(order, keys, kinds, _texts(changes, without), strict=True)):
+        assert (key in state) == (kind[0] == "-"), f"{kind} of {key}"
         if kind[0] == "+":
             state[key] = text
         else:
-            state.pop(key, None)
+            del state[key]
     return state
 
 

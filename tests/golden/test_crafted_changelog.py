@@ -20,7 +20,7 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, Latest, Snapshot
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
-from tests.golden.changes import balance, folded, rows_of, state_of
+from tests.golden.changes import balance, folded, is_in_order, rows_of, state_of
 from tests.oracle import slice_writer
 
 pytestmark = pytest.mark.golden
@@ -142,7 +142,7 @@ def changes(form: ChangeFormat = ChangeFormat.ROWS, after: int = 0, upto: int = 
 
 
 def in_order(rows: pa.Table) -> list[tuple[Any, ...]]:
-    assert rows.sort_by("_change_seq").equals(rows)
+    assert is_in_order(rows)
     return list(zip(*(rows[name].to_pylist() for name in ("_change_type", "id", "v", "_change_instant")), strict=True))
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tests.histories.history import NEVER, OF_A_READER, Call, History, Member, as_member, is_move
+from tests.histories.history import NEVER, OF_A_READER, Call, History, Member, as_member, is_asked_move, is_move
 from tests.histories.split_rules import check_splits
 from tests.histories.violations import Violation
 
@@ -39,7 +39,7 @@ def violations(history: History) -> list[Violation]:
 
 def fences_of(history: History) -> dict[tuple[str, Member], Fence]:
     """The first fence of each member, by state and member: its call was answered with FENCED, it left, its reader
-    joined again, or its group was reset or deleted."""
+    joined again, or its group was moved or deleted."""
     fences: dict[tuple[str, Member], Fence] = {}
 
     def fence(state: str, member: Member, by: Call) -> None:
@@ -96,7 +96,7 @@ def _positions(history: History) -> Iterator[Violation]:
     reports: dict[GroupPlace, list[tuple[Call, Position]]] = defaultdict(list)
     moves: dict[GroupPlace, list[Call]] = defaultdict(list)
     for call in history.calls:
-        if is_move(call) and call.may_count:
+        if is_asked_move(call) and call.may_count:
             moves[(call.state, *group_of(call))].append(call)
         for group in _reported(call) if call.is_ok else ():
             key, index = group["committed"]
@@ -122,7 +122,8 @@ def _reported(call: Call) -> list[dict[str, object]]:
 
 
 def _plans(history: History) -> Iterator[Violation]:
-    """An entry of a slot is the same for all who ask, no split is in two entries, and a slot ends once."""
+    """An entry of a slot is the same for all who ask, no split is in two entries, and a slot ends once. When all slots
+    of a plan have ended, each of its splits was in one."""
     entries: dict[tuple[str, str], dict[tuple[int, int], tuple[Call, str | None]]] = defaultdict(dict)
     for call in history.calls:
         if call.name != "NextSplit" or not call.is_ok:
@@ -132,7 +133,10 @@ def _plans(history: History) -> Iterator[Violation]:
         if first[1] != call.answer["split"]:
             text = f"slot {slot}, entry {index} is {call.answer['split']}, and was {first[1]}"
             yield Violation("slots", plan_id, text, (first[0].where, call.where))
-    for (_, plan_id), answers in entries.items():
+    opened = {
+        (call.state, call.answer["plan"]): call for call in history.calls if call.name == "OpenPlan" and call.is_ok
+    }
+    for (state, plan_id), answers in entries.items():
         seen: dict[str, tuple[tuple[int, int], Call]] = {}
         for entry, (call, split) in answers.items():
             if split is None:
@@ -145,6 +149,11 @@ def _plans(history: History) -> Iterator[Violation]:
             if end := next((each for each in ends if each[0] == entry[0] and each[1] < entry[1]), None):
                 text = f"entry {entry} follows the end of its slot, {end}"
                 yield Violation("slots", plan_id, text, (answers[end][0].where, call.where))
+        ended = {slot: call for (slot, _), (call, split) in answers.items() if split is None}
+        opening = opened.get((state, plan_id))
+        if opening is not None and len(ended) == opening.answer["slots"] and len(seen) != opening.answer["splits"]:
+            text = f"its slots ended with {len(seen)} splits, and it has {opening.answer['splits']}"
+            yield Violation("slots", plan_id, text, (opening.where, *(call.where for call in ended.values())))
 
 
 def _streams(history: History) -> Iterator[Violation]:

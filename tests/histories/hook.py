@@ -14,13 +14,27 @@ import shutil
 import sys
 import tempfile
 
+import psutil
+
 from tests.histories.checker import violations
 from tests.histories.history import CutOff, History, read_history
-from tests.histories.journal import check_journals, check_kept_states
+from tests.histories.journal import check_journals, check_kept_states, check_kills
 from tests.histories.minimised import told
 from tests.histories.startup import history_recorder
 
-SUITES = frozenset({"faults", "hybrid", "interop", "spark", "streaming"})
+SUITES = frozenset({"catalogs", "faults", "hybrid", "interop", "s3", "spark", "streaming"})
+FILES = frozenset({"contract/test_correlated_logs.py", "contract/test_waiting_calls.py"})
+"""Files of other suites whose tests start servers as processes."""
+NOT_RECORDED = {
+    "bench": "measures",
+    "demo": "one command, whose output is compared",
+    "docs": "the blocks of the documentation: their output is compared",
+    "histories": "tests of the recorder and of the checker",
+    "ops": "judges metrics, alerts and pages of loaded servers; tests/faults has their faults",
+    "packaging": "installed packages: a server starts and answers",
+    "unit": "commands, their settings and their errors",
+}
+"""Why the tests of other suites that start servers are not recorded."""
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 BROKEN_PARTS = TESTS / "faults" / "test_broken_parts.py"
 """Its servers and readers break the rules on purpose; the suite of faults detects that itself."""
@@ -43,7 +57,10 @@ sys.addaudithook(_watch)
 
 def is_recorded(path: pathlib.Path) -> bool:
     """Whether the tests of the file are recorded."""
-    return path != BROKEN_PARTS and path.is_relative_to(TESTS) and path.relative_to(TESTS).parts[0] in SUITES
+    if path == BROKEN_PARTS or not path.is_relative_to(TESTS):
+        return False
+    of_tests = path.relative_to(TESTS)
+    return of_tests.parts[0] in SUITES or of_tests.as_posix() in FILES
 
 
 class Recording:
@@ -75,8 +92,8 @@ class Recording:
 
     def stop(self) -> None:
         """Ends the recording."""
-        history_recorder.RECORDER.end()
         (self._root / history_recorder.CURRENT).unlink()
+        history_recorder.RECORDER.end()  # after the link is gone: threads that go on begin no other file
         os.environ.pop("PENSTOCK_HISTORY", None)
         paths = os.environ.pop("PYTHONPATH", "").split(os.pathsep)
         if left := [entry for entry in paths if entry not in ("", STARTUP)]:
@@ -100,11 +117,19 @@ def recording() -> Recording:
     return Recording()
 
 
+def is_running(pid: int) -> bool:
+    """Whether another process runs: Spark's workers and servers of a module outlive tests."""
+    try:
+        return pid != os.getpid() and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def judged(folder: pathlib.Path) -> History:
     """The history of a test, after it was judged. AssertionError: it breaks a rule, it is cut off, or servers were
     started and none of them has a file."""
     try:
-        history = read_history(folder)
+        history = read_history(folder, is_running)
     except CutOff as error:
         raise AssertionError(f"the history in {folder} is cut off: {error}") from None
     if _servers and not history.servers:
@@ -116,4 +141,5 @@ def judged(folder: pathlib.Path) -> History:
         raise AssertionError(told(history, broken[0], str(folder)))
     check_journals(history)
     check_kept_states(history, folder)
+    check_kills(history, folder)
     return history

@@ -17,9 +17,17 @@ from typing import Any, Final
 from penstock.enumerator.store.sqlite.row_format import DATABASE, LOCK
 from tests.histories.history import NEVER, Call, History, is_move
 
-PROGRAM: Final = pathlib.Path(__file__).with_name("journal_process.py")
+ROOT: Final = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM: Final = (
+    f"import sys; sys.path.append({str(ROOT)!r}); import tests.histories.journal_process as each; each.main()"
+)
 FROM: Final = "from"
 """The file of a copy with the directory that it is a copy of."""
+CAUSES: Final = (
+    "AddTable", "CommitSplits", "CreateGroup", "DeleteGroup", "JoinGroup", "LeaveGroup", "NextSplit", "OpenPlan",
+    "RemoveTable", "RequestSplits", "ResetGroup",
+)  # fmt: skip
+"""The calls that cause records."""
 STORED: Final = (
     "committed", "planned", "readers", "rounds", "pending", "held", "members", "watermark_us",
 )  # fmt: skip
@@ -32,19 +40,20 @@ class Replayer:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
-    def differences(self, directory: pathlib.Path, calls: Iterable[Call], before_ns: int = NEVER) -> list[str]:
-        """What the records of the directory say otherwise than the server's answers before a time. The directory is
-        copied, and not changed."""
+    def differences(self, directory: pathlib.Path, history: History, state: str, before_ns: int = NEVER) -> list[str]:
+        """What the records of the directory say otherwise than the answers before a time of the servers of the state.
+        The directory is copied, and not changed."""
+        calls = [call for call in history.calls if call.state == state]
         with tempfile.TemporaryDirectory(prefix="penstock-replay-") as place:
             copy = pathlib.Path(place, "state")
             shutil.copytree(directory, copy, ignore=shutil.ignore_patterns("*-shm", LOCK))
-            return self._ask({"directory": str(copy), **expected(calls, before_ns)})
+            return self._ask({"directory": str(copy), **expected(calls, before_ns), "causes": _causes(history, state)})
 
     def _ask(self, request: dict[str, Any]) -> list[str]:
         if self._process is None:
             environment = {name: value for name, value in os.environ.items() if name != "PENSTOCK_HISTORY"}
             self._process = subprocess.Popen(
-                [sys.executable, "-P", str(PROGRAM)],
+                [sys.executable, "-P", "-c", PROGRAM],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
             )  # fmt: skip
             atexit.register(self.close)
@@ -93,6 +102,24 @@ def expected(calls: Iterable[Call], before_ns: int = NEVER) -> dict[str, list[di
     }
 
 
+def _causes(history: History, state: str) -> list[dict[str, Any]] | None:
+    """The calls that may have caused a record of the state, also those that no server is known to have received. None
+    if the state is older than the history: so are the calls."""
+    if state in history.inherited:
+        return None
+    return [
+        {
+            "name": call.name,
+            "question": call.question,
+            "asked_ns": call.asked_ns,
+            "answered_ns": call.answered_ns if call.is_ok else NEVER,
+            "epoch": call.answer["member"][3] if call.name == "JoinGroup" and call.is_ok else None,
+        }
+        for call in history.calls
+        if call.name in CAUSES and call.state in (state, "") and call.may_count
+    ]
+
+
 def _is_of_a_table(call: Call) -> bool:
     """Whether the description is of one group: that of a group over tables is put together from several."""
     return not call.answer["described"]["over"]
@@ -114,11 +141,13 @@ REPLAYER: Final = Replayer()
 
 
 def check_journals(history: History) -> None:
-    """AssertionError if the records of a state that still exists differ from what its servers said."""
+    """AssertionError if the records of a state on disk differ from what its servers said, or are gone."""
     for state, name in history.directories.items():
         directory = pathlib.Path(name)
-        calls = [call for call in history.calls if call.state == state]
-        if calls and (directory / DATABASE).exists() and (found := REPLAYER.differences(directory, calls)):
+        if not any(call.state == state for call in history.calls):
+            continue
+        assert (directory / DATABASE).exists(), f"{directory}, the state of a server of this test, is gone: keep it"
+        if found := REPLAYER.differences(directory, history, state):
             raise AssertionError(f"the journal in {directory} disagrees with its server: {found[0]}")
 
 
@@ -133,11 +162,22 @@ def keep_state(directory: pathlib.Path) -> None:
     (copy / FROM).write_text(str(directory))
 
 
+def check_kills(history: History, folder: pathlib.Path) -> None:
+    """AssertionError if a server was killed, another one continued its state, and no copy was made in between."""
+    kept = [
+        (int(copy.name.removeprefix("killed-")), (copy / FROM).read_text()) for copy in sorted(folder.glob("killed-*"))
+    ]
+    for state, killed_ns, continued_ns in history.kills:
+        directory = history.directories[state]
+        assert any(killed_ns < at_ns < continued_ns for at_ns, name in kept if name == directory), (
+            f"a server of {directory} was killed, and its state was not kept before the next one: call keep_state"
+        )
+
+
 def check_kept_states(history: History, folder: pathlib.Path) -> None:
     """AssertionError if a state at a kill lacks something that its server had answered before."""
     of_directory = {directory: state for state, directory in history.directories.items()}
     for copy in sorted(folder.glob("killed-*")):
-        state = of_directory.get((copy / FROM).read_text())
-        calls = [call for call in history.calls if call.state == state]
-        if found := REPLAYER.differences(copy, calls, int(copy.name.removeprefix("killed-"))):
+        state = of_directory.get((copy / FROM).read_text(), "")
+        if found := REPLAYER.differences(copy, history, state, int(copy.name.removeprefix("killed-"))):
             raise AssertionError(f"the state at a kill, {copy}, disagrees with its server: {found[0]}")

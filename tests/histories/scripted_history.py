@@ -28,7 +28,7 @@ class Script:
         """Appends a line to a file, which begins with its process. Its number."""
         if name not in self.files:
             self.files[name] = []
-            self.line(name, process=len(self.files))
+            self.line(name, process=len(self.files), group=0)
         self.now_ns += 1000
         lines = self.files[name]
         lines.append({"n": len(lines), "t": self.now_ns, **fields})
@@ -44,14 +44,23 @@ class Script:
         if code:
             self.line(name, answer=number, code=code, **(answer or {}))
 
-    def join(self, reader_id: str, epoch: int) -> None:
-        """A reader joins."""
-        question = {"group": "g", "reader": reader_id, "table": "t", "over": False, "lost": ""}
+    def join(self, reader_id: str, epoch: int, lost: str = "", *, reads: bool = True) -> None:
+        """A reader joins; without `reads` a test that calls the server itself. `lost`: what the group does about a
+        range that is lost."""
+        question = {"group": "g", "reader": reader_id, "table": "t", "over": False, "lost": lost}
         self.call(reader_id, "JoinGroup", question, {"member": ["t", "g", reader_id, epoch]})
+        if reads:
+            self.line(reader_id, reads=["t", "g", reader_id, epoch])
 
-    def assign(self, reader_id: str, epoch: int, plan_id: str, index: int, start: int = 0) -> None:
+    def scan(self, reader_id: str, plan_id: str, *, every_row: bool = True) -> None:
+        """A reader asks how a round is read: every row of its files, or those of a condition or a range."""
+        self.call(reader_id, "DescribePlan", {"plan": plan_id}, {"every_row": every_row})
+
+    def assign(
+        self, reader_id: str, epoch: int, plan_id: str, index: int, start: int = 0, topic: list[Any] | None = None
+    ) -> None:
         """A reader receives a split."""
-        split = {
+        split: Json = {
             "place": [plan_id, index],
             "split": f"{plan_id}:{index}",
             "lane": ["p", f"fg{index}"],
@@ -59,6 +68,8 @@ class Script:
             "position": [plan_id, 0],
             "of": ["", 0],
         }
+        if topic is not None:
+            split["topic"] = topic
         question = {"member": ["t", "g", reader_id, epoch], "sequence": 1}
         self.call(reader_id, "RequestSplits", question, {"kind": "assignments", "splits": [split]})
 
@@ -72,10 +83,19 @@ class Script:
         self.line(reader_id, delivered=rows, member=["t", "g", reader_id, epoch])
 
     def commit(
-        self, reader_id: str, epoch: int, plan_id: str, index: int, ordinal: int = ROWS, code: str = "OK"
+        self,
+        reader_id: str,
+        epoch: int,
+        plan_id: str,
+        index: int,
+        ordinal: int = ROWS,
+        code: str = "OK",
+        *,
+        finished: bool = False,
     ) -> None:
         """A reader commits up to a row; the last one ends the split."""
-        question = {"member": ["t", "g", reader_id, epoch], "done": [[plan_id, index, ordinal, ordinal == ROWS]]}
+        done = [plan_id, index, ordinal, finished or ordinal == ROWS]
+        question = {"member": ["t", "g", reader_id, epoch], "done": [done]}
         self.call(reader_id, "CommitSplits", question, code=code)
 
     def read(self, reader_id: str, epoch: int, plan_id: str, index: int) -> None:
@@ -89,6 +109,15 @@ class Script:
         described = {"table": "t", "group": "g", "committed": [committed, 0]}
         self.call("operator", "DescribeGroup", {"table": "t", "group": "g"}, {"described": described})
 
+    def lose_range(self, table: str = "t") -> None:
+        """The server moves the group past a range that is lost."""
+        number = self.line(SERVER, ask="RangeLost", request="", table=table, group="g")
+        self.line(SERVER, answer=number, code="OK")
+
+    def open_plan(self, plan_id: str, splits: int, slots: int) -> None:
+        """A reader opens a plan."""
+        self.call("task", "OpenPlan", {}, {"plan": plan_id, "splits": splits, "slots": slots})
+
     def reset(self, dry_run: bool = False) -> None:
         """An operator resets the group."""
         question = {"table": "t", "group": "g", "dry_run": dry_run}
@@ -99,14 +128,21 @@ class Script:
         question = {"member": ["t", "g", reader_id, epoch], "sequence": 9}
         self.call(reader_id, "RequestSplits", question, {"kind": "end_of_group", "splits": []})
 
+    def ended(self) -> dict[str, list[Json]]:
+        """The files, each with its end."""
+        files = copy.deepcopy(self.files)
+        for lines in files.values():
+            lines.append({"n": len(lines), "t": self.now_ns, "end": True})
+        return files
+
     def write(self, folder: pathlib.Path) -> None:
         """Writes the files into a folder."""
-        for name, lines in self.files.items():
+        for name, lines in self.ended().items():
             (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
     def history(self) -> History:
         """The history of these files."""
-        return joined(copy.deepcopy(self.files))
+        return joined(self.ended())
 
 
 def two_readers() -> Script:
@@ -116,6 +152,7 @@ def two_readers() -> Script:
     script.join("a", 1)
     script.join("b", 2)
     script.assign("a", 1, "r0", 0)
+    script.scan("a", "r0")
     script.deliver("a", 1, "r0", 0, 0, 5)
     script.commit("a", 1, "r0", 0, 5)
     script.deliver("a", 1, "r0", 0, 5, ROWS)
@@ -131,6 +168,7 @@ def two_readers() -> Script:
     script.read("b", 2, "r1", 1)
     script.describe("r1")
     script.end_of_group("b", 2)
+    script.open_plan("p", splits=2, slots=1)
     for index, split in enumerate(("x", "y", None)):
         script.call("task", "NextSplit", {"entry": ["p", 0, index]}, {"split": split})
     script.call("task", "NextBatch", {"point": ["1", 0]}, {"point": ["2", 0]})

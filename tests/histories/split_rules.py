@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from tests.histories.history import Call, Delivered, History, Member, is_move
+from tests.histories.history import RANGE_LOST, Call, Delivered, History, Member, is_move
 from tests.histories.split_model import SplitState, Step, ordered
 from tests.histories.violations import Violation
 
@@ -43,12 +43,16 @@ class SplitHistory:
 def check_splits(history: History, fences: Mapping[tuple[str, Member], int]) -> Iterator[Violation]:
     """The violations of all rules about splits of groups. `fences`: when each member was fenced."""
     splits = splits_of(history)
+    batches: dict[tuple[str, str], list[Delivered]] = defaultdict(list)
+    for batch in history.delivered:
+        batches[batch.plan_id, batch.split_id].append(batch)
     for split in splits.values():
         begin = split.assigned[0][2] if split.state in history.inherited else 0
         yield from _once(split, SplitState(ordinal=begin), fences)
-        yield from _delivered(split, history.delivered)
+        yield from _delivered(split, batches[split.place[0], split.split_id], history)
     moves = Moves(history)
-    yield from _lanes(splits, {batch.member for batch in history.delivered}, moves)
+    yield from _held(history, splits)
+    yield from _lanes(splits, history.readers, moves)
     yield from _complete(history, splits, moves)
     yield from _sequences(history.delivered)
 
@@ -96,30 +100,56 @@ def _once(split: SplitHistory, initial: SplitState, fences: Mapping[tuple[str, M
         yield Violation("exactly once", str(split), f"after: {known}: this cannot happen: {stuck}", shown)
 
 
-def _delivered(split: SplitHistory, delivered: tuple[Delivered, ...]) -> Iterator[Violation]:
+def _delivered(split: SplitHistory, of_split: list[Delivered], history: History) -> Iterator[Violation]:
     """A reader returns no row twice, begins with the row at which the split was handed out, and commits what it
-    returned. It may leave out rows: a filter drops them."""
+    returned. Rows may be missing between two batches only if the reader drops rows: those that a condition or a range
+    excludes, and offsets of a topic without a row."""
+    has_every_row = split.place[0] in history.unfiltered and not split.topic
     for place, (call, member, start) in enumerate(split.assigned):
         if any(other == member for _, other, _ in split.assigned[:place]):
             continue  # the same answer again
-        batches = [
-            batch
-            for batch in delivered
-            if batch.member[2] == member[2] and batch.plan_id == split.place[0] and batch.split_id == split.split_id
-            and _session_of(batch, split, member)
-        ]  # fmt: skip
+        batches = [each for each in of_split if each.member[2] == member[2] and _session_of(each, split, member)]
         at = start
         for batch in batches:
-            if batch.first < at or batch.next < batch.first or batch.start != start:
+            is_next = batch.first == at if has_every_row else batch.first >= at
+            if not is_next or batch.next < batch.first or batch.start != start:
                 text = f"{member[2]} began at row {batch.start}, and returned {batch.first} to {batch.next} after {at}"
                 yield Violation("rows", str(split), text, (call.where, batch.where))
             at = batch.next
-        ends = {batch.next for batch in batches}
-        for commit, ordinal, finished in split.committed:
-            if commit.member != member or not batches or finished or ordinal in ends or not commit.is_ok:
-                continue
-            text = f"{member[2]} committed up to row {ordinal}, and returned batches up to {sorted(ends)[-5:]}"
-            yield Violation("rows", str(split), text, (call.where, commit.where))
+        if call.member in history.readers:
+            commits = [each for each in split.committed if each[0].member == member]
+            yield from _committed(split, batches, start, commits)
+    ends = {batch.next: batch for batch in of_split}
+    for commit, ordinal, finished in split.committed if has_every_row and ends else ():
+        if finished and ordinal < max(ends):
+            text = f"{commit.member[2]} finished it at row {ordinal}, and it has rows up to {max(ends)}"
+            yield Violation("rows", str(split), text, (ends[max(ends)].where, commit.where))
+
+
+def _committed(
+    split: SplitHistory, batches: list[Delivered], start: int, commits: list[tuple[Call, int, bool]]
+) -> Iterator[Violation]:
+    """A reader commits up to the end of a batch that it returned before, and finishes a split at the end of its last
+    batch, or at the beginning if it returned none."""
+    for commit, ordinal, finished in commits:
+        ends = [start, *(batch.next for batch in batches if batch.at_ns < commit.asked_ns)]
+        if finished:
+            ends = [start, *(batch.next for batch in batches)][-1:]
+        if ordinal not in ends:
+            what = "finished it at" if finished else "committed up to"
+            text = f"{commit.member[2]} {what} row {ordinal}, and had returned batches up to {sorted(ends)[-5:]}"
+            yield Violation("rows", str(split), text, (*(batch.where for batch in batches[-1:]), commit.where))
+
+
+def _held(history: History, splits: Mapping[tuple[str, Place], SplitHistory]) -> Iterator[Violation]:
+    """Nobody commits a split that nobody received. What was handed out before a history is not in it."""
+    for call in history.calls:
+        if call.name != "CommitSplits" or not call.is_ok or call.state in history.inherited:
+            continue
+        for plan_id, index, ordinal, _ in call.question["done"]:
+            if (call.state, (plan_id, index)) not in splits:
+                text = f"{call.member[2]} committed up to row {ordinal}, and nobody received it"
+                yield Violation("exactly once", f"split {index} of round {plan_id[:8]}", text, (call.where,))
 
 
 def _sequences(delivered: tuple[Delivered, ...]) -> Iterator[Violation]:
@@ -143,20 +173,22 @@ def _session_of(batch: Delivered, split: SplitHistory, member: Member) -> bool:
 
 
 class Moves:
-    """When groups were moved: by a reset or a delete that was asked for, or perhaps past data that a cleaner removed,
-    if the group allows that."""
+    """When groups were moved: by a reset or a delete that was asked for, or past data that a cleaner removed."""
 
     def __init__(self, history: History) -> None:
         self._calls = [call for call in history.calls if is_move(call) and call.may_count]
-        joins = [call.question for call in history.calls if call.name == "JoinGroup"]
-        self._losing = {join["group"] for join in joins if join["lost"] not in ("", "fail")}
 
     def may_drop(self, split: SplitHistory, before: Call) -> bool:
-        """Whether the group may have dropped the split before the answer of a call."""
+        """Whether the group may have dropped the split before the answer of a call. A move of a group over tables moves
+        the groups of its tables."""
         begin = split.assigned[0][0].asked_ns
         moves = [call for call in self._calls if begin < call.answered_ns and call.asked_ns < before.answered_ns]
-        named = any((call.state, call.question["group"]) == (split.state, split.group[1]) for call in moves)
-        return named or split.group[1] in self._losing
+        return any(
+            call.state == split.state
+            and call.question["group"] == split.group[1]
+            and (call.name != RANGE_LOST or call.question["table"] == split.group[0])
+            for call in moves
+        )
 
 
 def _lanes(
@@ -188,14 +220,21 @@ def _lanes(
 
 
 def _complete(history: History, splits: Mapping[tuple[str, Place], SplitHistory], moves: Moves) -> Iterator[Violation]:
-    """At the end of a group every split that it handed out is finished."""
+    """At the end of a group every split that it handed out is finished, and it handed out each split of its rounds:
+    they are numbered from 0."""
     for call in history.calls:
         if call.name != "RequestSplits" or not call.is_ok or call.answer["kind"] != "end_of_group":
             continue
+        rounds: dict[str, set[int]] = defaultdict(set)
         for split in splits.values():
             if split.state != call.state or split.group != call.member[:2] or moves.may_drop(split, call):
                 continue
             before = [finish for finish in split.finishes() if finish.asked_ns < call.answered_ns]
+            rounds[split.place[0]].add(split.place[1])
             if not before and any(each.is_before(call) for each, _, _ in split.assigned):
                 text = "the group ended, and nobody finished it"
                 yield Violation("complete", str(split), text, (split.assigned[-1][0].where, call.where))
+        for plan_id, indexes in rounds.items() if call.state not in history.inherited else ():
+            if lost := set(range(max(indexes))) - indexes:
+                text = f"the group ended, and nobody received its splits {sorted(lost)[:5]}"
+                yield Violation("complete", f"round {plan_id[:8]} of group {call.member[1]}", text, (call.where,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -40,9 +41,23 @@ def end(item: Any) -> None:
 
 
 def test_every_suite_of_processes_is_recorded() -> None:
-    for name in ("faults", "hybrid", "interop", "spark", "streaming"):
+    """Each file that starts a server as a process, by the words of the command or a class of the harness."""
+    starts = re.compile(r"""["']serve["']|\bServed\(|\bChaosHarness\(|\bSoak\(""")
+    recorded: set[str] = set()
+    for path in hook.TESTS.rglob("*.py"):
+        suite = path.relative_to(hook.TESTS).parts[0]
+        if path.name in ("conftest.py", "test_architecture.py") or not starts.search(path.read_text()):
+            continue
+        is_test = path.name.startswith("test_")
+        assert hook.is_recorded(path) or suite in hook.NOT_RECORDED or not is_test or path == hook.BROKEN_PARTS, path
+        assert is_test or suite in hook.SUITES | hook.NOT_RECORDED.keys(), path
+        recorded.add(suite)
+    assert {"catalogs", "faults", "hybrid", "interop", "s3", "spark"} <= recorded
+    assert not hook.SUITES & hook.NOT_RECORDED.keys()
+    for name in hook.SUITES:
         assert hook.is_recorded(hook.TESTS / name / "test_new.py")
     assert not hook.is_recorded(hook.TESTS / "unit" / "test_new.py")
+    assert all((hook.TESTS / name).exists() and hook.is_recorded(hook.TESTS / name) for name in hook.FILES)
 
 
 def test_server_without_history_fails_its_test(item: Any) -> None:

@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,20 @@ Key = tuple[str, str]
 Row = tuple[int, int]
 Change = tuple[str, str, Key, int]
 """(kind as +I, -U, +U, -D; requested time; (partition, key); `n` of the row, unique per write)."""
+
+
+def folded(rows: Iterable[dict[str, Any]]) -> dict[Key, int]:
+    """The table: all changes applied in the order of their sequence numbers. AssertionError: a change removes a row
+    that is not there, or adds one that is."""
+    table: dict[Key, int] = {}
+    for row in sorted(rows, key=lambda row: str(row["_change_seq"])):
+        key, kind = (row["p"], row["id"]), row["_change_type"]
+        if kind in ("+I", "+U"):
+            assert key not in table, f"{kind} of {key}, which is there, at {row['_change_seq']}"
+            table[key] = row["n"]
+        else:
+            assert table.pop(key, None) == row["n"], f"{kind} of {key} at {row['_change_seq']}"
+    return table
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from tests.interop.chaos_writer import ChaosWriter
+from tests.interop.chaos_writer import ChaosWriter, folded
 from tests.interop.soak_writer import WINDOW_US, SoakWriter
 
 Row = tuple[Any, ...]
@@ -51,14 +51,7 @@ def changes_sink(name: str, rows: Iterable[dict[str, Any]], writer: ChaosWriter)
 
 def fold_sink(name: str, rows: Iterable[dict[str, Any]], writer: ChaosWriter) -> Sink:
     """The table: all changes applied in the order of their sequence numbers."""
-    table: dict[tuple[str, str], int] = {}
-    for row in sorted(rows, key=lambda row: str(row["_change_seq"])):
-        key = (row["p"], row["id"])
-        if row["_change_type"] in ("+I", "+U"):
-            table[key] = row["n"]
-        else:
-            table.pop(key, None)
-    return Sink(f"{name}, folded", table.items(), [(key, n) for key, (n, _) in writer.commits[-1].rows.items()])
+    return Sink(f"{name}, folded", folded(rows).items(), [(key, n) for key, (n, _) in writer.commits[-1].rows.items()])
 
 
 def windows_sink(name: str, rows: Iterable[dict[str, Any]], writer: SoakWriter) -> Sink:

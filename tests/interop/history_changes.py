@@ -57,7 +57,7 @@ def differences(history_checker: Any, step: Any, written: list[tuple[str, str | 
 
 def folds(history_checker: Any) -> list[str]:
     """The changes of (earliest, x], folded, are the snapshot at x, for every x. Applied one by one, each change refers
-    to a row that exists."""
+    to a row that exists, and a key has one row at a time."""
     problems: list[str] = []
     if history_checker.is_rewritten:
         return problems
@@ -70,7 +70,8 @@ def folds(history_checker: Any) -> list[str]:
         history_checker.compared += 1
         unsettled = history_checker.unsettled(changes)
         left = [name for name in unsettled if name in state.rows.column_names]
-        text = _fold_difference(changes.drop_columns(unsettled), state.rows.drop_columns(left))
+        is_unique = not history_checker.played_history.history.shape.duplicates
+        text = _fold_difference(changes.drop_columns(unsettled), state.rows.drop_columns(left), is_unique=is_unique)
         if text:
             problems.append(f"fold at {state.order_key}: {text}")
     return problems
@@ -218,18 +219,26 @@ def _without_nulls(value: Any) -> Any:
             return value
 
 
-def _fold_difference(changes: pa.Table, rows: pa.Table) -> str:
+def _fold_difference(changes: pa.Table, rows: pa.Table, *, is_unique: bool = True) -> str:
+    """`is_unique`: no key of a partition has two rows at any time."""
     names = sorted(name for name in changes.column_names if not name.startswith(("_hoodie_", "_change_")))
     order = [_sequence(value) for value in changes["_change_seq"].to_pylist()]
     kinds, values = changes["_change_type"].to_pylist(), _values(changes, names)
     held: Counter[str] = Counter()
+    of_key: Counter[Any] = Counter()
+    keys = list(zip(*(changes[name].to_pylist() for name in ("_hoodie_partition_path", "id")), strict=True))
     for number in sorted(range(len(order)), key=order.__getitem__):
+        key = keys[number]
         if kinds[number] in ("+I", "+U"):
             held[values[number]] += 1
+            of_key[key] += 1
+            if is_unique and of_key[key] > 1:
+                return f"{kinds[number]} of a row whose key is there: {values[number]}"
             continue
         if not held[values[number]]:
             return f"{kinds[number]} of a row that is not there: {values[number]}"
         held[values[number]] -= 1
+        of_key[key] -= 1
     held, expected = +held, Counter(_values(rows, names))
     if held == expected:
         return ""

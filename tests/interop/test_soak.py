@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.interop.chaos_writer import Change, Key, waited
+from tests.interop.chaos_writer import Change, folded, waited
 from tests.interop.soak_harness import QUERIES, Soak
 from tests.interop.soak_plot import draw
 from tests.interop.soak_samples import Samples, sparks
@@ -131,14 +131,7 @@ def _check_changes(soak: Soak, writer: SoakWriter, note: str) -> None:
     expected = writer.changes()
     missing, extra = expected - actual, actual - expected
     assert not missing and not extra, f"{note}\nmissing {sorted(missing)[:8]}\nextra {sorted(extra)[:8]}"
-    table: dict[Key, int] = {}
-    for row in sorted(rows, key=lambda row: str(row["_change_seq"])):
-        key = (row["p"], row["id"])
-        if row["_change_type"] in ("+I", "+U"):
-            table[key] = row["n"]
-        else:
-            table.pop(key, None)
-    assert table == {key: n for key, (n, _) in writer.commits[-1].rows.items()}, note
+    assert folded(rows) == {key: n for key, (n, _) in writer.commits[-1].rows.items()}, note
 
 
 def _check_windows(soak: Soak, writer: SoakWriter, note: str) -> None:

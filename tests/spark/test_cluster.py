@@ -25,6 +25,7 @@ import pyspark
 import pytest
 from pyspark.sql import DataFrame
 
+from tests.histories.journal import keep_state
 from tests.loopback_ports import free_port
 from tests.progress import PROGRESS_S
 from tests.spark.line_process import LineProcess
@@ -64,6 +65,7 @@ class Cluster:
         """Kills the server with SIGKILL, calls `while_away`, and starts a new process on the same state after
         `away_s`."""
         self._server.kill()
+        keep_state(self._folder / "state")
         while_away()
         begin_s = time.monotonic()
         waited(lambda: time.monotonic() - begin_s >= away_s, "the end of the outage")

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from tests.streaming.recorded import Place, Recorded
 from tests.streaming.reference_model import Planned, Row, Slice
 
@@ -62,6 +64,12 @@ class Leg:
     def has_commits(self) -> bool:
         """Whether the batch has more than elapsed time or the end."""
         return (self.before.place, self.before.done) != (self.after.place, self.after.done)
+
+
+def carried_us(rows: pa.Table) -> list[int | None]:
+    """The watermark that each row of a micro-batch carries, in microseconds."""
+    marks: list[int | None] = rows["_penstock_watermark"].cast(pa.int64()).to_pylist()
+    return marks
 
 
 class SourceHistory:

@@ -29,6 +29,10 @@ def asked(name: str, request: Any) -> Json:
             return {"entry": [request.plan_id, request.slot, request.index]}
         case "NextBatch":
             return {"point": _point(request.point)}
+        case "DescribePlan":
+            return {"plan": request.plan_id}
+        case "AddTable" | "RemoveTable":
+            return {"table": request.table}
         case _:
             return {}
 
@@ -49,6 +53,8 @@ def received(name: str, answer: Any) -> Json:
             return {"before": _position(answer.before), "after": _position(answer.after)}
         case "OpenPlan":
             return {"plan": answer.plan_id, "splits": answer.splits, "slots": answer.slots}
+        case "DescribePlan":
+            return {"every_row": not answer.scan.where and not answer.scan.HasField("rows")}
         case "NextSplit":
             return {"split": answer.split.split_id if answer.WhichOneof("answer") == "split" else None}
         case "NextBatch":

@@ -2,8 +2,10 @@
 
 The environment variable PENSTOCK_HISTORY names a folder; its link `current` is the folder of the running test, in which
 each process has a file of its own. A line is written before a call is sent, after its answer, before a server sends an
-answer, and when a reader of a group returns a batch. Times are those of the monotonic clock, which all processes share.
-Without the link nothing is recorded. Loads nothing of the product: it waits until the process does.
+answer, when a server moves a group past a lost range, when a test creates a group in its process, when a reader of a
+group has joined and returns a batch, before the process kills another one, and at its end. Times are those of the
+monotonic clock, which all processes share. Without the link nothing is recorded. Loads nothing of the product: it waits
+until the process does.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ import importlib.machinery
 import json
 import os
 import pathlib
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 FOLDER = "PENSTOCK_HISTORY"
 CURRENT = "current"
@@ -36,23 +39,24 @@ class Recorder:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._place: tuple[int, str] | None = None
         self._file = -1
         self._lines = 0
         self._files = 0
         self._state: dict[str, Any] = {}
+        self._is_ending = False
         os.register_at_fork(after_in_child=self._start_anew)
 
     def write(self, **fields: Any) -> tuple[int, int]:
         """Appends a line. Returns its file and its number, by which its answer names it. An answer to a line of another
         file is not recorded: the question was part of another test."""
         root = os.environ.get(FOLDER)
-        try:
-            folder = os.readlink(f"{root}/{CURRENT}") if root else ""  # noqa: PTH115 - for each line
-        except OSError:
-            folder = ""
         with self._lock:
+            try:
+                folder = os.readlink(f"{root}/{CURRENT}") if root else ""  # noqa: PTH115 - for each line
+            except OSError:
+                folder = ""
             if self._place != (os.getpid(), folder):
                 self._move(folder)
             if "state" in fields:
@@ -61,15 +65,28 @@ class Recorder:
                 file, fields["answer"] = fields["answer"]
                 if file != self._files:
                     return -1, -1
-            return (self._files, self._append(fields)) if self._file >= 0 else (-1, -1)
+            if self._file < 0:
+                return -1, -1
+            number = self._append(fields)
+            if self._is_ending:  # a thread that goes on while Python ends: each of its lines may be the last
+                self._end()
+            return self._files, number
 
     def end(self) -> None:
         """Ends the file: its last line says that nothing is missing."""
         with self._lock:
-            if self._file >= 0 and self._place is not None and self._place[0] == os.getpid():
-                self._append({"end": True})
-                self._close()
-            self._place = None
+            self._end()
+
+    def end_process(self) -> None:
+        """Ends the file, and each later one after its first line."""
+        self._is_ending = True
+        self.end()
+
+    def _end(self) -> None:
+        if self._file >= 0 and self._place is not None and self._place[0] == os.getpid():
+            self._append({"end": True})
+            self._close()
+        self._place = None
 
     def _append(self, fields: dict[str, Any]) -> int:
         number = self._lines
@@ -92,22 +109,26 @@ class Recorder:
         if self._file >= 0:
             self._lines = 0
             command = [text[:200] for text in sys.orig_argv[-30:]]
-            self._append({"process": os.getpid(), "number": self._files, "command": command})
+            names = {"process": os.getpid(), "group": os.getpgrp(), "number": self._files}
+            self._append({**names, "command": command})
             if self._state:
-                self._append(self._state)
+                self._append({**self._state, "again": True})
 
     def _close(self) -> None:
         os.close(self._file)
         self._file = -1
 
     def _start_anew(self) -> None:
-        self._lock = threading.Lock()
+        self._lock, self._is_ending = threading.RLock(), False
         if self._file >= 0:
             self._close()
         self._place = None
 
 
 RECORDER = Recorder()
+SERVING = threading.local()
+"""`call`: the name of the call that this thread answers."""
+_EXIT = os._exit
 
 
 class RecordedCall:
@@ -145,18 +166,26 @@ def _record_client(module: ModuleType) -> None:
 
 def _record_reader(module: ModuleType) -> None:
     reader = module.GroupReader
-    poll = reader.poll
+    poll, join = reader.poll, reader.join
+
+    def member_of(self: Any) -> list[Any]:
+        member = self._membership.member
+        return [member.table, member.group, member.reader_id, member.epoch]
+
+    @functools.wraps(join)
+    def joined(self: Any) -> None:
+        join(self)
+        RECORDER.write(reads=member_of(self))
 
     @functools.wraps(poll)
     def recorded(self: Any, timeout_ms: float | None = None) -> Any:
         batch = poll(self, timeout_ms)
         if batch is not None:
             rows = [batch.plan_id, batch.split_id, batch.start, batch.first_ordinal, batch.next_ordinal, batch.sequence]
-            member = self._membership.member
-            RECORDER.write(delivered=rows, member=[member.table, member.group, member.reader_id, member.epoch])
+            RECORDER.write(delivered=rows, member=member_of(self))
         return batch
 
-    reader.poll = recorded
+    reader.poll, reader.join = recorded, joined
 
 
 def _record_server(module: ModuleType) -> None:
@@ -173,7 +202,11 @@ def _record_server(module: ModuleType) -> None:
                 return handler
 
             def served(request: Any, context: Any) -> Any:
-                answer = behaviour(request, context)
+                SERVING.call = method
+                try:
+                    answer = behaviour(request, context)
+                finally:
+                    SERVING.call = ""
                 RECORDER.write(served=method, request=request.request_id)
                 return answer
 
@@ -200,7 +233,7 @@ def _record_journal(module: ModuleType) -> None:
 
 def _record_memory(module: ModuleType) -> None:
     coordinator = module.Coordinator
-    begin = coordinator.__init__
+    begin, handle = coordinator.__init__, coordinator.handle
 
     @functools.wraps(begin)
     def recorded(self: Any, **options: Any) -> None:
@@ -208,7 +241,20 @@ def _record_memory(module: ModuleType) -> None:
         if options.get("journal") is None:
             RECORDER.write(state=f"memory {os.getpid()} {time.monotonic_ns()}", directory="", epoch=1)
 
-    coordinator.__init__ = recorded
+    @functools.wraps(handle)
+    def handled(self: Any, event: Any, plan: Any = None) -> Any:
+        kind = type(event).__name__
+        if kind != "RangeLost" and (kind != "CreateGroup" or getattr(SERVING, "call", "")):
+            return handle(self, event, plan)
+        before = self.peek(lambda state: state.groups.get(event.key))
+        generation = before and before.number
+        number = RECORDER.write(ask=kind, request="", table=event.key.table, group=event.key.group)
+        answer = handle(self, event, plan)
+        after = self.peek(lambda state: state.groups.get(event.key))
+        RECORDER.write(answer=number, code="OK" if (after and after.number) != generation else "IGNORED")
+        return answer
+
+    coordinator.__init__, coordinator.handle = recorded, handled
 
 
 PLACES: dict[str, Callable[[ModuleType], None]] = {
@@ -244,6 +290,23 @@ class _Finder:
         return spec
 
 
+def _note_kill(event: str, arguments: tuple[Any, ...]) -> None:
+    """An audit hook: notes each process, or group of processes, that this process is about to end by a signal. The file
+    of a process that is replaced by another program ends."""
+    if event == "os.exec":
+        RECORDER.end()
+    if event not in ("os.kill", "os.killpg") or arguments[1] in (0, signal.SIGSTOP, signal.SIGCONT):
+        return
+    number, is_group = arguments[0], event == "os.killpg" or arguments[0] <= 0
+    RECORDER.write(kills=abs(number) or os.getpgrp(), is_group=is_group, signal=int(arguments[1]))
+
+
+def _exit(status: int) -> NoReturn:
+    """Replaces `os._exit`, by which forked processes end without the functions of `atexit`."""
+    RECORDER.end()
+    _EXIT(status)
+
+
 def install() -> None:
     """Records from now on, also in modules that are loaded later."""
     if not os.environ.get(FOLDER) or any(type(each).__name__ == _Finder.__name__ for each in sys.meta_path):
@@ -252,5 +315,7 @@ def install() -> None:
         if name in sys.modules:
             change(sys.modules[name])
     sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
-    atexit.register(RECORDER.end)
+    sys.addaudithook(_note_kill)
+    os._exit = _exit
+    atexit.register(RECORDER.end_process)
     RECORDER.write(started=True)
