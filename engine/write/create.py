@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.engine.write.index_choice import INDEX_NAMES, refuse_other_index
+from penstock.engine.write.index.index_choice import INDEX_NAMES, refuse_other_index
 from penstock.engine.write.settings import BUCKETS, INDEX_TYPE, RECORD_KEY_OPTION, check_key_form
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.reader.merge.ordering import check_ordering_type

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.write.assignment import Assigner
 from penstock.engine.write.current_table import CurrentTable
+from penstock.engine.write.index.assignment import Assigner
 from penstock.engine.write.located_partition import LocatedPartition, schema_with_kinds, with_kinds
 from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.table.files.slices import GroupId

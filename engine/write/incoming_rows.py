@@ -13,10 +13,10 @@ from typing import Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.write.assignment import Assigner
 from penstock.engine.write.current_table import CurrentTable
 from penstock.engine.write.hashed_rows import HashedRows
-from penstock.engine.write.index_choice import BucketIndex
+from penstock.engine.write.index.assignment import Assigner
+from penstock.engine.write.index.index_choice import BucketIndex
 from penstock.engine.write.large_partition import NEW, LargePartition
 from penstock.engine.write.prepared_rows import RowPreparation, rows_of_partitions
 from penstock.writer.files.spilled_rows import SpilledRows, pieces_of

@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from penstock.engine.write.assignment import Assigner
 from penstock.engine.write.current_table import CurrentTable
+from penstock.engine.write.index.assignment import Assigner
 from penstock.engine.write.located_partition import LocatedPartition
 from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.reader.merge.fold import RecordKind

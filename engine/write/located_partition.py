@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.write.assignment import Assigner
 from penstock.engine.write.current_table import CurrentTable
+from penstock.engine.write.index.assignment import Assigner
 from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.table.files.slices import GroupId
 from penstock.writer.files.spilled_rows import SpilledRows

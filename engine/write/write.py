@@ -6,12 +6,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.engine.write.assignment import Assigner
 from penstock.engine.write.current_table import CurrentTable, current_table
 from penstock.engine.write.file_writes import FileWrites
 from penstock.engine.write.incoming_rows import IncomingRows, incoming_rows
-from penstock.engine.write.index_choice import BucketIndex, chosen_index
-from penstock.engine.write.index_of_files import index_of_files
+from penstock.engine.write.index.assignment import Assigner
+from penstock.engine.write.index.index_choice import BucketIndex, chosen_index
+from penstock.engine.write.index.index_of_files import index_of_files
 from penstock.engine.write.operations import Operation, parse_operation
 from penstock.engine.write.partition_settings import check_new_partitions
 from penstock.engine.write.prepared_rows import RowPreparation

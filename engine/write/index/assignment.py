@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.engine.write.current_table import CurrentTable
-from penstock.engine.write.global_keys import GlobalSearch
-from penstock.engine.write.index_choice import BucketIndex, Index, KeyIndex
+from penstock.engine.write.index.global_keys import GlobalSearch
+from penstock.engine.write.index.index_choice import BucketIndex, Index, KeyIndex
 from penstock.engine.write.operations import Operation
 from penstock.proto.errors import ConfigurationError, TableError, WriteConflict
 from penstock.reader.merge.fold import RecordKind

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.write.current_table import CurrentTable
-from penstock.engine.write.index_choice import BucketIndex, Index, KeyIndex, UncountedBuckets
+from penstock.engine.write.index.index_choice import BucketIndex, Index, KeyIndex, UncountedBuckets
 from penstock.engine.write.settings import BUCKETS, INDEX_TYPE, WriteSettings
 from penstock.proto.errors import ConfigurationError, TableError
 from penstock.writer.index.bucket_counts import BucketCounts, bucket_counts

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from penstock.engine.write.index_choice import BucketIndex, Index, KeyIndex, UncountedBuckets, chosen_index
+from penstock.engine.write.index.index_choice import BucketIndex, Index, KeyIndex, UncountedBuckets, chosen_index
 from penstock.engine.write.operations import Operation, parse_operation
 from penstock.proto.errors import ConfigurationError, PenstockError, UnsupportedFeature
 from penstock.table.config.properties import TableProperties, load_properties

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.engine.write.assignment import Assigner
 from penstock.engine.write.current_table import CurrentTable, current_table
-from penstock.engine.write.index_choice import BucketIndex, Index, KeyIndex
+from penstock.engine.write.index.assignment import Assigner
+from penstock.engine.write.index.index_choice import BucketIndex, Index, KeyIndex
 from penstock.engine.write.operations import Operation
 from penstock.proto.errors import ConfigurationError, WriteConflict
 from penstock.reader.merge.fold import RecordKind
