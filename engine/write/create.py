@@ -100,20 +100,24 @@ def create_table(
         create_schema_json=avro_schema_json(stored, table_name, meta_columns=False),
         change_logging=_change_logging(change_logging, where),
     )
-    times = _time_properties(table, time_partitions or {}, where)
-    _check_columns(table, stored, times, where)
-    check_key_form(table.key_generator, keys, table_version, where)
-    properties = {
-        **new_table_properties(table),
-        **_index_properties(index, buckets, keys, where),
-        **times,
-        **(_CHANGELOG_PROPERTIES if store_operations else {}),
-    }
     if metadata_table and table_version != 9:
         raise ConfigurationError(f"{where}: metadata_table needs version 9; got {table_version}")
+    properties = {
+        **_properties(table, stored, time_partitions or {}, where),
+        **_index_properties(index, buckets, keys, where),
+        **(_CHANGELOG_PROPERTIES if store_operations else {}),
+    }
     _create(storage, properties, where)
     if metadata_table:
         create_metadata_table(storage, table_name, datetime.now(UTC))
+
+
+def _properties(table: NewTable, schema: pa.Schema, times: Mapping[str, str], where: str) -> dict[str, str]:
+    """The properties of the table, if a table may have these columns. Errors as `create_table`."""
+    named = _time_properties(table, times, where)
+    _check_columns(table, schema, named, where)
+    check_key_form(table.key_generator, table.record_key_fields, table.version, where)
+    return {**new_table_properties(table), **named}
 
 
 def _create(storage: WritableStorage, properties: Mapping[str, str], where: str) -> None:

@@ -114,6 +114,8 @@ class BaseFile:
         self._sources = sources
         self.stored_schema: Final = schema
         """The columns as the file has them."""
+        self.footer: Final[Mapping[bytes, bytes]] = self._file.metadata.metadata or {}
+        """The key-value metadata of the footer."""
 
     def __enter__(self) -> BaseFile:
         return self
@@ -139,11 +141,6 @@ class BaseFile:
             self._check_statistics()
             self._bounds = RowGroupBounds(self._file.metadata, self.stored_schema, self._sources, self._calendar)
         return self._bounds
-
-    @property
-    def footer(self) -> Mapping[bytes, bytes]:
-        """The key-value metadata of the footer."""
-        return self._file.metadata.metadata or {}
 
     @property
     def num_rows(self) -> int:

@@ -19,8 +19,12 @@ from tests.histories.history import NEVER, Call, History, is_move
 
 ROOT: Final = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM: Final = (
-    f"import sys; sys.path.append({str(ROOT)!r}); import tests.histories.journal_process as each; each.main()"
+    "import importlib.util, sys; "
+    f"spec = importlib.util.spec_from_file_location('tests', {str(ROOT / 'tests' / '__init__.py')!r}); "
+    "sys.modules['tests'] = importlib.util.module_from_spec(spec); "
+    "import tests.histories.journal_process as each; each.main()"
 )
+"""The tests are a package, and its folder is not on the import path."""
 FROM: Final = "from"
 """The file of a copy with the directory that it is a copy of."""
 CAUSES: Final = (

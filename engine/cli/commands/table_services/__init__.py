@@ -1,4 +1,4 @@
-"""`penstock compact`, `cluster`, `clean`, `archive`, `savepoint`, `restore`, `maintain`.
+"""`penstock compact`, `cluster`, `clean`, `archive`, `savepoint`, `restore`.
 
 Belongs here: the commands. Not here: what a service does (`engine.table_services`).
 """

@@ -73,6 +73,35 @@ class WriteKind(StrEnum):
     DELETE_PARTITION = "delete_partition"
 
 
+_ChangeLogging = Annotated[
+    ChangeLoggingKind | None,
+    typer.Option(
+        "--change-logging",
+        help="What all writers log of each changed row, for queries of changes; by default nothing.",
+        show_default=False,
+    ),
+]
+_CompactAfter = Annotated[
+    int | None,
+    typer.Option(
+        "--compact-after",
+        metavar="N",
+        min=1,
+        help="Compact the table if N delta commits completed since the last compaction.",
+        show_default=False,
+    ),
+]
+_UpdatePartitionPath = Annotated[
+    bool | None,
+    typer.Option(
+        "--update-partition-path/--keep-partition-path",
+        help="With a global index: whether a row of another partition moves its key there (the default), or is "
+        "written where its key is.",
+        show_default=False,
+    ),
+]
+
+
 def create(
     table: _Table,
     schema: Annotated[
@@ -104,14 +133,7 @@ def create(
         typer.Option("--key-generator", help="Hudi's key generator; by default by the columns.", show_default=False),
     ] = None,
     time_partition: _Times = None,
-    change_logging: Annotated[
-        ChangeLoggingKind | None,
-        typer.Option(
-            "--change-logging",
-            help="What all writers log of each changed row, for queries of changes; by default nothing.",
-            show_default=False,
-        ),
-    ] = None,
+    change_logging: _ChangeLogging = None,
     store_operations: Annotated[
         bool, typer.Option("--store-operations", help="Files store the operation of each row: a changelog.")
     ] = False,
@@ -179,25 +201,8 @@ def write(
         MetadataKind,
         typer.Option("--metadata", help="Keep the listing of a metadata table current, or remove the metadata table."),
     ] = MetadataKind.FILES,
-    compact_after: Annotated[
-        int | None,
-        typer.Option(
-            "--compact-after",
-            metavar="N",
-            min=1,
-            help="Compact the table if N delta commits completed since the last compaction.",
-            show_default=False,
-        ),
-    ] = None,
-    update_partition_path: Annotated[
-        bool | None,
-        typer.Option(
-            "--update-partition-path/--keep-partition-path",
-            help="With a global index: whether a row of another partition moves its key there (the default), or is "
-            "written where its key is.",
-            show_default=False,
-        ),
-    ] = None,
+    compact_after: _CompactAfter = None,
+    update_partition_path: _UpdatePartitionPath = None,
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Write the rows of a file into a table, as one instant."""
