@@ -85,6 +85,8 @@ def create_table(
     stored = stored_arrow_schema(without_pandas_index(schema))
     if table_type not in _TYPES:
         raise ConfigurationError(f"table_type: got {table_type[:40]!r}, expected {' or '.join(_TYPES)}")
+    if metadata_table and table_version != 9:
+        raise ConfigurationError(f"{where}: metadata_table needs version 9; got {table_version}")
     table_name = name or storage.base_path.rstrip("/").rpartition("/")[2]
     table = NewTable(
         name=table_name,
@@ -100,8 +102,6 @@ def create_table(
         create_schema_json=avro_schema_json(stored, table_name, meta_columns=False),
         change_logging=_change_logging(change_logging, where),
     )
-    if metadata_table and table_version != 9:
-        raise ConfigurationError(f"{where}: metadata_table needs version 9; got {table_version}")
     properties = {
         **_properties(table, stored, time_partitions or {}, where),
         **_index_properties(index, buckets, keys, where),
@@ -109,7 +109,7 @@ def create_table(
     }
     _create(storage, properties, where)
     if metadata_table:
-        create_metadata_table(storage, table_name, datetime.now(UTC))
+        create_metadata_table(storage, table.name, datetime.now(UTC))
 
 
 def _properties(table: NewTable, schema: pa.Schema, times: Mapping[str, str], where: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from penstock.table.files.markers import MAX_MARKER_BYTES
 from penstock.table.files.names import parse_file_name
 from penstock.table.timeline.instants import Action, Instant, State
 from penstock.table.timeline.services.rollback_encoder import (
+    CompletedRollback,
     RollbackPlan,
     RollbackRequest,
     RolledBackPartition,
@@ -59,8 +60,14 @@ def _carry_out(metadata: WritableMetadata, rollback: InstantTime, new_time: NewT
             storage.remove(f"{metadata.table.properties.timeline_folder}/{item.file_name}")
     for state in (State.INFLIGHT, State.REQUESTED):
         storage.remove(metadata.path_of(plan.target, Action.DELTA_COMMIT, state))
-    done = [RolledBackPartition(request.partition, request.file_names) for request in plan.requests]
-    data = encode_rollback(rollback, plan.target, plan.action, done, 0, storage.base_path)
+    done = CompletedRollback(
+        instant=rollback,
+        target=plan.target,
+        action=plan.action,
+        partitions=tuple(RolledBackPartition(request.partition, request.file_names) for request in plan.requests),
+        took_ms=0,
+    )
+    data = encode_rollback(done, storage.base_path)
     completion = new_time(metadata.refreshed().timeline)  # later than `rollback`
     storage.create(metadata.path_of(rollback, Action.ROLLBACK, State.COMPLETED, completion), data)
 

@@ -168,7 +168,7 @@ def test_settings_that_do_not_fit_are_refused(
     ("settings", "words"),
     [
         ({"table_type": "MERGE_ON_READ"}, "got 'MERGE_ON_READ', expected merge_on_read or copy_on_write"),
-        ({"table_version": 8}, "creates tables of version 6 and 9"),
+        ({"table_version": 8}, "creates tables of version 6"),
         ({"table_version": 6, "ordering": ["seq", "id"]}, "a table of version 6 has one; got 2; use version 9"),
         ({"record_key": ()}, "record key: got no columns"),
         ({"name": "a/b"}, "table name 'a/b'"),

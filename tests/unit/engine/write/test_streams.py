@@ -34,7 +34,9 @@ def stream(rows: pa.Table, seed: int) -> pa.RecordBatchReader:
     choose, batches, begin = random.Random(seed), [], 0
     while begin < rows.num_rows:
         size = choose.choice((0, 1, 3, 7, 40))
-        batches += rows.slice(begin, size).combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], SCHEMA)]
+        batches += rows.slice(begin, size).combine_chunks().to_batches() or [
+            pa.RecordBatch.from_pylist([], rows.schema)
+        ]
         begin += size
     return pa.RecordBatchReader.from_batches(rows.schema, batches)
 

@@ -64,8 +64,7 @@ def test_key_of_several_slices_and_rows_is_located_in_each() -> None:
     (one,) = locate(
         rows(("a", "k2"), ("a", "k3"), ("a", "k1")),
         slices,
-        lambda item: (pa.array(batch) for batch in stored[item.file_id]),
-        "table t",
+        search(lambda item, test: (pa.array(batch) for batch in stored[item.file_id])),
     )
     assert (one.rows.tolist(), one.places.tolist()) == ([0, 0, 1, 2], [0, 1, -1, 0])
     assert [one.of_slice(place).tolist() for place in (0, 1)] == [[0, 2], [0]] and one.new.tolist() == [1]

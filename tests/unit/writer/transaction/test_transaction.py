@@ -234,11 +234,6 @@ def upgraded(lake: Lake, clock: Clock, instant: str) -> None:
     file.write_text("\n".join(lines).replace("hoodie.table.version=9", "hoodie.table.version=8") + "\n")
 
 
-def metadata_table(lake: Lake, clock: Clock, instant: str) -> None:
-    with (lake.path / ".hoodie/hoodie.properties").open("a") as file:
-        file.write("hoodie.table.metadata.partitions=files\n")
-
-
 def other_merge_mode(lake: Lake, clock: Clock, instant: str) -> None:
     file = lake.path / ".hoodie/hoodie.properties"
     file.write_text(file.read_text().replace("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"))
@@ -261,7 +256,6 @@ def lost_lock(lake: Lake, clock: Clock, instant: str) -> None:
         (expired_heartbeat, WriteConflict, "its heartbeat expired"),
         (rolled_back, WriteConflict, "another writer rolled back instant"),
         (upgraded, TableError, "from version 9 to 8"),
-        (metadata_table, TableError, r"in its metadata table \(files\)"),
         (other_merge_mode, TableError, "merge.mode changed .* from 'EVENT_TIME_ORDERING' to 'COMMIT_TIME_ORDERING'"),
         (logs_changes, TableError, "hoodie.table.cdc.enabled changed during this write, from 'false' to 'true'"),
         (lost_lock, WriteConflict, "lost the table's lock"),
