@@ -66,7 +66,7 @@ def clean(
     """
     policy = clean_policy(commits, hours, file_versions)
     oldest = _position(keep_from)
-    serviced = open_serviced(str(path), timeline_timezone)
+    serviced = open_serviced(str(path), timeline_timezone, keeps_metadata=True)
     pending = pending_cleans(serviced.table.timeline())
     names = tuple(str(item.requested_time) for item in pending)
     if dry_run:

@@ -15,6 +15,7 @@ from penstock.proto.errors import TableError, WriteConflict
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.table.files.listing import PARTITION_MARKER
 from penstock.table.hudi_table import HudiTable
+from penstock.table.metadata.record_encoder import PartitionFiles
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
 from penstock.table.timeline.services.clean_encoder import (
@@ -24,8 +25,10 @@ from penstock.table.timeline.services.clean_encoder import (
     savepoints_entry,
 )
 from penstock.table.timeline.services.plans import CleanMetadata
+from penstock.writer.metadata_table.update import record_files
 from penstock.writer.table_services.cleaning import files_to_delete, needed_files
 from penstock.writer.table_services.retention import CleanPolicy, KeepFileVersions, needed_from, retention
+from penstock.writer.transaction.clock import newest_time
 from penstock.writer.transaction.transaction import joined, locked, new_time, refuse_restoring, timeline_path
 
 
@@ -147,7 +150,15 @@ def carry_out(serviced: ServicedTable, planned: Instant, oldest_reader: Position
         timeline = table.timeline()
         if any(item.requested_time == instant for item in pending_cleans(timeline)):  # else another process did it too
             removed = [partition for partition in plan.partitions if _remove_partition(serviced, timeline, partition)]
-            completion = new_time(table, environment, timeline)
+            recorded = record_files(
+                table,
+                storage,
+                timeline,
+                planned.requested_time,
+                _deleted(plan, removed),
+                lambda inner: new_time(table, environment, timeline, newest_time(inner)),
+            )
+            completion = new_time(table, environment, timeline, recorded or "")
             name = instant_file_name(
                 instant, Action.CLEAN, State.COMPLETED, completion if layout == 2 else None, layout
             )
@@ -155,6 +166,14 @@ def carry_out(serviced: ServicedTable, planned: Instant, oldest_reader: Position
             data = encode_clean(plan, instant, took_ms, removed)
             storage.create(timeline_path(table.properties, name), data)
     return plan
+
+
+def _deleted(plan: CleanPlan, removed: Iterable[str]) -> list[PartitionFiles]:
+    """What a clean changes in a metadata table."""
+    return [
+        PartitionFiles(partition=partition, deleted=frozenset(names), is_deleted=partition in removed)
+        for partition, names in plan.files.items()
+    ]
 
 
 def _check_needed(

@@ -20,6 +20,7 @@ from penstock.table.timeline.instants import Action, Instant
 from penstock.table.timeline.services.plans import ClusteringSlice, CompactionGroup
 from penstock.writer.index.slices import LatestSlice
 from penstock.writer.metadata_table.partitions import ListedPartitions
+from penstock.writer.metadata_table.update import refuse_unkept
 from penstock.writer.rows.row_operations import STORES_OPERATIONS
 from penstock.writer.table_services.planned_slices import planned_paths, planned_slice
 from penstock.writer.transaction.transaction import WriteEnvironment, is_clustering
@@ -53,11 +54,13 @@ class ServicedTable:
         return table
 
 
-def open_serviced(path: str, timeline_timezone: str) -> ServicedTable:
+def open_serviced(path: str, timeline_timezone: str, *, keeps_metadata: bool = False) -> ServicedTable:
     """Opens a table for a service that writes no rows: a clean, an archival, a savepoint, a restore.
 
-    UnsupportedFeature for a table of another version than 6 and 9, or with a metadata table, which would list deleted
-    files. ConfigurationError for a LOCAL timeline without a zone.
+    keeps_metadata: whether the service records in a metadata table which files it deletes.
+
+    UnsupportedFeature for a table of another version than 6 and 9, or with a metadata table that the service does not
+    keep current. ConfigurationError for a LOCAL timeline without a zone.
     """
     storage = open_writable(path)
     table = HudiTable(storage, load_properties(storage))
@@ -70,7 +73,9 @@ def open_serviced(path: str, timeline_timezone: str) -> ServicedTable:
             f"{serviced.where}: tables of version {properties.version} have no services of Penstock, those of 6 and 9 "
             "have"
         )
-    if ListedPartitions.of(properties).exists:
+    if keeps_metadata:
+        refuse_unkept(properties)
+    elif ListedPartitions.of(properties).exists:
         raise UnsupportedFeature(
             f"{serviced.where} has a metadata table, which would still list files that are deleted: let Hudi do it, or "
             'write the table once with metadata="off", which removes the metadata table'

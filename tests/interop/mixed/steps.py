@@ -156,6 +156,8 @@ class StepGenerator:
         if model.planned or self.draw.random() < 0.75:
             return ()
         choices = [("clean",), ("clean", "archive")]
+        if by_penstock and self.shape.metadata:  # it does not archive tables with a metadata table
+            return choices[0]
         compacts = self.shape.merge_on_read and not by_penstock
         return self.draw.choice([*choices, ("compaction",)] if compacts else choices)
 

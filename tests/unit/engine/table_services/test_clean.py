@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import penstock
@@ -15,6 +16,7 @@ from penstock.table.timeline.container_encoder import encode_container
 from penstock.table.timeline.metadata_schemas.savepoints import SAVEPOINT
 from penstock.table.timeline.services.clean_encoder import CleanPlan, encode_clean_plan
 from tests.unit.engine.table_services.lake import Lake, hours_ago, rows_of
+from tests.unit.writer.metadata_table.metadata_tables import listings
 
 VERSIONS = pytest.mark.parametrize("version", [9, 6])
 
@@ -244,8 +246,7 @@ def test_restore_comes_before_a_clean(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("line", "match"),
     [
-        ("hoodie.table.metadata.partitions=files", "has a metadata table"),
-        ("hoodie.table.metadata.partitions.inflight=files", "has a metadata table"),
+        ("hoodie.table.metadata.partitions.inflight=files", "Hudi is building the partitions files"),
         ("hoodie.table.version=8", "version 8"),
     ],
 )
@@ -257,3 +258,18 @@ def test_tables_that_are_not_cleaned(tmp_path: pathlib.Path, line: str, match: s
     with pytest.raises(UnsupportedFeature, match=match):
         clean(str(lake.path), commits=1)
     assert len(lake.files()) == 3
+
+
+def test_metadata_table_no_longer_lists_deleted_files(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "t")
+    rows = pa.table({"id": ["a", "b"], "n": [1, 1]})
+    penstock.create_table(
+        path, rows.schema, record_key="id", table_type="copy_on_write", buckets=1, metadata_table=True
+    )
+    for n in range(4):
+        penstock.write(path, rows.set_column(1, "n", pa.array([n, n])))
+    before = listings(tmp_path / "t")
+    result = clean(path, commits=1)
+    by_metadata, by_folders = listings(tmp_path / "t")
+    assert result.files == 2 and by_metadata == by_folders != before[1]
+    assert penstock.read(path).read_all()["n"].to_pylist() == [3, 3]
