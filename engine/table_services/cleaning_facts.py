@@ -23,7 +23,9 @@ def cleaning_facts(table: HudiTable) -> CleaningFacts:
     """The state of a pinned table that its cleans depend on."""
     timeline = table.timeline()
     order_keys: dict[str, str] = {item.requested_time: timeline.order_key(item) for item in timeline.completed_writes}
-    archived = {time: key for time, key in table.archived_completions().items() if time not in order_keys}
+    archived: dict[str, str] = {
+        time: key for time, key in table.archived_completions().items() if time not in order_keys
+    }
     plans = [(item, table.compaction_plan(item)) for item in timeline.pending if item.action in _COMPACTIONS]
     compactions: dict[GroupId, set[str]] = {}
     inputs: dict[GroupId, str] = {}

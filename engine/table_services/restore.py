@@ -27,6 +27,7 @@ from penstock.table.timeline.services.restores import (
 )
 from penstock.table.timeline.services.rollback_encoder import CompletedRollback
 from penstock.writer.table_services.restore import removed_instants
+from penstock.writer.transaction.conflicts import pending_restores
 from penstock.writer.transaction.failed_writes import (
     completed_name,
     finish_rollback,
@@ -40,7 +41,6 @@ from penstock.writer.transaction.transaction import (
     joined,
     locked,
     new_time,
-    pending_restores,
     timeline_path,
 )
 

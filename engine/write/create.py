@@ -123,7 +123,8 @@ def _properties(table: NewTable, schema: pa.Schema, times: Mapping[str, str], wh
 def _create(storage: WritableStorage, properties: Mapping[str, str], where: str) -> None:
     """Creates the table's folders and its properties, which make it a table. ConfigurationError if it exists."""
     layout = int(properties["hoodie.timeline.layout.version"])
-    if any(info.name.startswith("hoodie.properties") for info in storage.list_dir(META_FOLDER)):
+    names = [info.name for info in storage.list_dir(META_FOLDER)]
+    if any(name.startswith("hoodie.properties") and not name.endswith(".tmp") for name in names):
         raise ConfigurationError(f"{where} exists; write into it, or give another folder")
     for folder in _FOLDERS[layout]:
         storage.make_folder(f"{META_FOLDER}/{folder}")

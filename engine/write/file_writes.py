@@ -123,7 +123,9 @@ class FileWrites:
         counts = counted(rows.rows) if is_changelog else {"U": len(data), "D": len(rows) - len(data)}
         columns = file_schema(self.record)
         batches = (self._stored(batch, columns) for batch in _stamped(stamp, data))
-        blocks = log_blocks(instant, write.partition, self.record.json_text, batches, deletes)
+        blocks = log_blocks(
+            instant, write.partition, self.record, batches, deletes, in_avro=self._has_texts_as_ordering
+        )
         layout = self.settings.properties.layout
         version = 1 if layout == 2 else 1 + _newest_version(latest)
         named = instant if layout == 2 or latest is None else latest.key
@@ -150,6 +152,13 @@ class FileWrites:
             base_file=_name(depends) if depends else "",
             log_files=(*old_logs, name),
         )
+
+    @property
+    def _has_texts_as_ordering(self) -> bool:
+        """Whether an ordering column is text. Hudi 1.2.0 then compares the rows of a Parquet block with the ordering
+        value of the block's last row, and returns wrong rows; of its own Parquet blocks too."""
+        types = (self.schema.field(name).type for name in self.settings.ordering_fields)
+        return any(pa.types.is_string(kind) or pa.types.is_binary(kind) for kind in types)
 
     @contextlib.contextmanager
     def _change_log(self, write: GroupWrite, token: str, sizes: dict[str, int]) -> Iterator[RowChanges | None]:

@@ -56,7 +56,7 @@ class RowPreparation:
         data = self.stored(data)
         stores = settings.stores_operations or current.stores_operations
         schema = write_schema(current.record, data.schema, settings.properties.name, where, stores_operations=stores)
-        _check_types(current.record, schema, (*self._identity, *settings.ordering_fields), where)
+        _check_types(current.record, schema, self._identity, settings.ordering_fields, where)
         conformed = schema.conformed(data, where, stored=not self.operation.deletes)
         if stores and not self.operation.deletes:
             conformed = self._with_operations(conformed, first_row)
@@ -66,7 +66,7 @@ class RowPreparation:
         ordering = settings.ordering(schema.columns)
         parts: list[list[pa.Array]] = []
         if ordering and deletes is Deletes.MARKED:
-            check_required(data, settings.ordering_fields, "ordering column", where, first_row)
+            check_required(conformed, settings.ordering_fields, "ordering column", where, first_row)
             parts = [ordering.parts(batch) for batch in rows.select(list(ordering.names)).to_batches()]
         default = [ordering.without_value(some) for some in parts]
         keyed = KeyedRows(
@@ -163,13 +163,17 @@ def _named_partitions(settings: WriteSettings, current: CurrentTable, data: pa.T
     return schema, keyed
 
 
-def _check_types(record: RecordSchema | None, schema: WriteSchema, names: tuple[str, ...], where: str) -> None:
-    """SchemaMismatch for another type of a key, partition or ordering column, unless both are whole numbers: the text
-    of a key, or the order of values, would change."""
+def _check_types(
+    record: RecordSchema | None, schema: WriteSchema, names: tuple[str, ...], ordering: tuple[str, ...], where: str
+) -> None:
+    """SchemaMismatch for another type of a key or partition column, unless both are whole numbers: the text of a key
+    would change. Also for another type of an ordering column: the ordering values of deletes in logs keep theirs, and
+    no reader compares an int with a long."""
     for field in arrow_schema(record) if record is not None else ():
-        if field.name in names:
+        if field.name in names or field.name in ordering:
             changed = schema.columns.field(field.name).type
-            if changed != field.type and not (pa.types.is_integer(changed) and pa.types.is_integer(field.type)):
+            widens = pa.types.is_integer(changed) and pa.types.is_integer(field.type) and field.name not in ordering
+            if changed != field.type and not widens:
                 raise SchemaMismatch(
                     f"{where}: column {field.name!r} is {changed}, and {field.type} in the table: a column of keys, "
                     "partitions or ordering keeps its type; cast the column; nothing was written"

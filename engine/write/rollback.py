@@ -32,7 +32,7 @@ def rollback(path: str, instant: str | None = None, *, timeline_timezone: str = 
     """
     storage = open_writable(str(path))
     table = HudiTable(storage, load_properties(storage))
-    refuse_unwritten(table)
+    refuse_unwritten(table, keeps_metadata=False)  # one that is not kept current is removed
     environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
     if instant is None:
         return roll_back_failed(table, storage, environment, sole_writer=False)

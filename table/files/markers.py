@@ -20,12 +20,14 @@ TEMPORARY_FOLDER: Final = ".hoodie/.temp"
 MARKER_TYPE_FILE: Final = "MARKERS.type"
 """File in an instant's folder that says who keeps the markers; absent: each marker is a file."""
 MAX_MARKER_BYTES: Final = 64 << 20
-"""Largest list of markers that is read, in bytes."""
+"""Largest list of markers that is read, in bytes; and the most that is read of all lists of an instant."""
+LIST_NAME: Final = re.compile(r"MARKERS[0-9]{1,9}")
+"""Name of a list of markers."""
 
 _META_FOLDER: Final = ".hoodie"
 _CHECKSUM: Final = ".crc"
+_TEMPORARY: Final = ".tmp"
 _INFIX: Final = ".marker."
-_LIST_NAME = re.compile(r"MARKERS[0-9]{1,9}")
 _FOLDER = re.compile(rf"{re.escape(TEMPORARY_FOLDER)}/[0-9]{{1,24}}/")
 
 
@@ -65,8 +67,8 @@ def marker_path(instant: str, partition: str, file_name: str, io_type: IoType | 
 
 
 def parse_marker(path: str) -> Marker | None:
-    """The data file of a marker; None for the path of another file, such as `MARKERS.type`, or a checksum that Hadoop
-    stores beside a marker on local file systems.
+    """The data file of a marker; None for the path of another file, such as `MARKERS.type`, a checksum that Hadoop
+    stores beside a marker on local file systems, or a marker whose writer was killed while it created it.
 
     `path` is relative to the base path, or to the instant's folder, as in a list of markers. A rollback deletes what it
     returns, so CorruptFile for a path outside of the table, for one in `.hoodie`, for a name that is not a data
@@ -75,7 +77,7 @@ def parse_marker(path: str) -> Marker | None:
     prefix = _FOLDER.match(path)
     within = path[prefix.end() :] if prefix else path
     stem, infix, kind = within.rpartition(_INFIX)
-    if not infix or kind.endswith(_CHECKSUM):
+    if not infix or kind.endswith((_CHECKSUM, _TEMPORARY)):
         return None
     partition, _, file_name = checked_path(stem).rpartition("/")
     if kind not in IoType.__members__:
@@ -103,7 +105,7 @@ def parse_marker_list(name: str, data: bytes) -> tuple[Marker, ...]:
     stopped before it could write the data file. CorruptFile as `parse_marker`, and for bytes that are not UTF-8 or
     more than MAX_MARKER_BYTES.
     """
-    if _LIST_NAME.fullmatch(name) is None:
+    if LIST_NAME.fullmatch(name) is None:
         return ()
     if len(data) > MAX_MARKER_BYTES:
         raise CorruptFile(f"list of markers {name}: got {len(data)} bytes, at most {MAX_MARKER_BYTES} are read")

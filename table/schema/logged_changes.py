@@ -13,8 +13,8 @@ from penstock.table.config.change_logging import ChangeLogging
 def logged_changes_json(mode: ChangeLogging, data_schema_json: str) -> str:
     """The Avro JSON of the changes that a table logs. `data_schema_json`: of its rows, without meta columns."""
     if mode is ChangeLogging.OP_KEY_ONLY:
-        fields = [{"name": name, "type": ["string", "null"]} for name in ("op", "record_key")]
-        return _text({"type": "record", "name": "Record", "fields": fields})
+        keys = [{"name": name, "type": ["string", "null"]} for name in ("op", "record_key")]
+        return _text({"type": "record", "name": "Record", "fields": keys})
     row = json.loads(data_schema_json)
     namespace, _, name = row["name"].rpartition(".")
     namespace = namespace or row.get("namespace", "")

@@ -93,6 +93,12 @@ class LocalStorage(ArrowStorage):
         self._written(path, replace)
 
     def _create(self, path: str, data: bytes) -> None:
+        if not data:  # a process that is killed leaves no temporary file, which would be a second, unknown marker
+            target = self._target(path)
+            _make_folders(target.parent)
+            target.touch(exist_ok=False)
+            _sync_folder(target.parent)
+            return
         with self._temporary(path, data) as (temporary, target):
             target.hardlink_to(temporary)  # fails if the target exists
 

@@ -45,7 +45,7 @@ def fitted(value: object, schema: Node, where: str) -> Any:
 
 def _fitted(value: object, node: Node, named: dict[str, dict[str, Any]], where: str) -> Any:
     if isinstance(node, list):
-        branches = [branch for branch in node if branch != "null"]
+        branches: Any = [branch for branch in node if branch != "null"]
         if value is None and len(branches) < len(node):
             return None
         return _fitted(value, branches[0], named, where)

@@ -73,6 +73,15 @@ def joined(columns: Sequence[Column], rows: int) -> Column:
     return lengths, output
 
 
+def sized_records(columns: Sequence[Column], rows: int) -> bytes:
+    """Records as blocks of logs have them: each after its length, as an int32 (big-endian)."""
+    sizes = np.zeros(rows, np.int64)
+    for lengths, _ in columns:
+        sizes += lengths
+    prefix = np.full(rows, 4, np.int64), sizes.astype(">i4").view(np.uint8)
+    return joined([prefix, *columns], rows)[1].tobytes()
+
+
 def _optional(kind: AvroType, null_branch: int, array: pa.Array, path: str) -> list[Column]:
     """The values of a union with null at `null_branch`; without one if it is negative."""
     if null_branch < 0:

@@ -21,7 +21,7 @@ from penstock.table.log.blocks import BlockKind
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import AvroField, RecordSchema, RecordType, parse_record_schema
 from penstock.table.schema.logged_changes import logged_changes_json
-from penstock.writer.avro.encoder import branch_column, joined, present_columns, record_columns, text_columns
+from penstock.writer.avro.encoder import branch_column, present_columns, record_columns, sized_records, text_columns
 
 INSERT: Final = ord("i")
 UPDATE: Final = ord("u")
@@ -56,10 +56,8 @@ class ChangeLogWriter:
         if not len(kinds):
             return
         columns = [column for field in self._fields for column in self._encoded(field, kinds, keys, before, after)]
-        sizes = np.sum([lengths for lengths, _ in columns], axis=0, dtype=np.int64)
-        prefix = np.full(len(kinds), 4, np.int64), sizes.astype(">i4").view(np.uint8)
-        _, content = joined([prefix, *columns], len(kinds))
-        self._held.append(content.tobytes())
+        content = sized_records(columns, len(kinds))
+        self._held.append(content)
         self._held_bytes += len(content)
         self._held_rows += len(kinds)
         if self._held_bytes >= _BLOCK_BYTES:

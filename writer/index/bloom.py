@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -44,10 +45,10 @@ class _Chunk:
     def __init__(self, keys: pa.Array) -> None:
         self.keys = keys if pa.types.is_string(keys.type) else keys.cast(pa.string())
         texts = by_utf_16(self.keys)
-        self._order = pc.sort_indices(texts).to_numpy().astype(np.int64)
+        self._order: npt.NDArray[np.int64] = pc.sort_indices(texts).to_numpy().astype(np.int64)
         self._sorted = texts.take(pa.array(self._order))
 
-    def places(self, key_range: tuple[bytes, bytes] | None) -> np.ndarray:
+    def places(self, key_range: tuple[bytes, bytes] | None) -> npt.NDArray[np.int64]:
         """The places of the keys in this range."""
         if key_range is None:
             return self._order

@@ -18,10 +18,14 @@ def field_type(schema: pa.Schema, name: str) -> pa.DataType | None:
     if name in schema.names:
         return schema.field(name).type
     head, *inner = name.split(".")
-    kind = schema.field(head).type if head in schema.names else None
+    if head not in schema.names:
+        return None
+    kind = schema.field(head).type
     for part in inner:
-        place = kind.get_field_index(part) if kind is not None and pa.types.is_struct(kind) else -1
-        kind = kind.field(place).type if place >= 0 else None
+        place = kind.get_field_index(part) if pa.types.is_struct(kind) else -1
+        if place < 0:
+            return None
+        kind = kind.field(place).type
     return kind
 
 

@@ -68,7 +68,7 @@ class PartitionPaths:
                 column = column.cast(pa.int64())  # Hudi's writers have the number that Avro stores
             if name in self.times:
                 column = self.times[name].coarse(column)
-            encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
+            encoded = _encoded(column)
             segments.append([self._segment(name, value, where) for value in encoded.dictionary.to_pylist()])
             combinations *= max(1, len(segments[-1]))
             if combinations > _MAX_COMBINATIONS:
@@ -126,13 +126,22 @@ class PartitionPaths:
             case str():
                 text = value
             case int() | datetime.date() | decimal.Decimal() if not isinstance(value, datetime.datetime):
-                text = format(value, "f") if isinstance(value, decimal.Decimal) else str(value)
+                text = str(value)  # a decimal as Java's `BigDecimal.toString`: `0E-10`
             case _:
                 raise UnsupportedFeature(
                     f"{where}: partition column {name!r} holds {type(value).__name__} values: Hudi's writers disagree "
                     "on their text; partition by text, whole numbers, dates or booleans"
                 )
         return escaped(text) if self.url_encode else text
+
+
+def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """The column with a dictionary. Arrow unifies the dictionaries of chunks for some types only; a column of text may
+    be too large for one array."""
+    is_text = pa.types.is_string(column.type) and column.num_chunks
+    whole = column if is_text else column.combine_chunks()
+    encoded = pc.dictionary_encode(whole, null_encoding="encode")
+    return encoded.combine_chunks() if is_text else encoded
 
 
 def parents_of(path: str) -> list[str]:
@@ -148,6 +157,8 @@ def _refusal(path: str) -> str:
         return f"which has a folder {_META_FOLDER}, the name of the metadata folder of tables"
     if not {"", ".", ".."}.isdisjoint(names):
         return "which has an empty part, '.' or '..'"
+    if ":" in names[0]:
+        return "which Hudi reads as a URI with a scheme: create the table with url_encode_partitions=True"
     if len(names) > MAX_DEPTH:
         return f"which has {len(names)} folders, at most {MAX_DEPTH} are read"
     longest = max(len(name.encode(errors="replace")) for name in names)

@@ -27,7 +27,7 @@ def planned_slice(planned: CompactionGroup | ClusteringSlice, files: Mapping[str
     """The slice of a plan, with the files of `planned_paths` by their path. Errors as there."""
     base, logs = _names(planned, where)
     refs = [files[path] for path in planned_paths(planned, where)]
-    instants = [name.instant for name in (*base.values(), *logs.values())]
+    instants = [*(name.instant for name in base.values()), *(name.instant for name in logs.values())]
     return LatestSlice(
         partition=planned.partition,
         file_id=planned.file_id,

@@ -11,10 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from penstock.proto.errors import SchemaMismatch, UnsupportedFeature
 from penstock.table.files.slices import GroupId
+from penstock.table.schema.arrow import arrow_schema
+from penstock.table.schema.avro import parse_record_schema
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action, Instant
+from penstock.writer.rows.write_schema import write_schema
 
 BUCKET_DIGITS = 8
 
@@ -42,6 +46,21 @@ class TouchedGroups:
             return ""
         partitions = other.inserted_into if self.keys_of_table else self.inserted_into & other.inserted_into
         return f"inserts into partition {min(partitions)!r}" if partitions else ""
+
+
+def first_other_schema(mine: str, commits: Iterable[tuple[Instant, CommitMetadata]]) -> Instant | None:
+    """The first commit whose schema has a column, or a type of one, that the schema `mine` cannot hold: readers take
+    the schema of the newest commit, and would lose the column. Both schemas as commits record them."""
+    for instant, commit in commits:
+        if not commit.schema_json or commit.schema_json == mine:
+            continue
+        try:
+            other = arrow_schema(parse_record_schema(commit.schema_json))
+            if write_schema(parse_record_schema(mine), other, "", "").evolves:
+                return instant
+        except (SchemaMismatch, UnsupportedFeature):
+            return instant
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +122,16 @@ def pending_services(timeline: Timeline) -> tuple[Instant, ...]:
     """Pending clusterings and replacecommits, whose groups must not be written."""
     actions = (Action.CLUSTERING, Action.REPLACE_COMMIT)
     return tuple(item for item in timeline.pending if item.action in actions)
+
+
+def pending_rollbacks(timeline: Timeline) -> list[Instant]:
+    """The rollbacks that are planned and not completed."""
+    return [item for item in timeline.instants if item.action is Action.ROLLBACK and not item.is_completed]
+
+
+def pending_restores(timeline: Timeline) -> list[Instant]:
+    """The restores that are planned and not completed."""
+    return [item for item in timeline.instants if item.action is Action.RESTORE and not item.is_completed]
 
 
 def first_conflict(

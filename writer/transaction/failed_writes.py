@@ -38,6 +38,7 @@ from penstock.table.timeline.services.rollback_encoder import (
 )
 from penstock.writer.metadata_table.update import undo_files
 from penstock.writer.transaction.clock import newest_time
+from penstock.writer.transaction.conflicts import pending_rollbacks
 from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_dead
 from penstock.writer.transaction.heartbeat import FOLDER as HEARTBEATS
 from penstock.writer.transaction.markers import markers_of, remove_marked_files
@@ -49,7 +50,6 @@ from penstock.writer.transaction.transaction import (
     joined,
     locked,
     new_time,
-    pending_rollbacks,
     remove_traces,
     rollback_plan,
     timeline_path,

@@ -78,7 +78,7 @@ def is_dead(content: bytes) -> bool:
     try:
         owner = json.loads(content)
         host, pid, started = owner["host"], int(owner["pid"]), int(owner["started"])
-    except (ValueError, TypeError, LookupError):
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return False
     return bool(host == _host() and started and _started(pid) != started)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from penstock.table.files.markers import (
+    LIST_NAME,
     MARKER_TYPE_FILE,
     MAX_MARKER_BYTES,
     Marker,
@@ -24,10 +25,13 @@ def markers_of(storage: WritableStorage, instant: str) -> list[Marker]:
     if MARKER_TYPE_FILE in names and has_marker_lists(
         storage.read_bytes(f"{folder}/{MARKER_TYPE_FILE}", MAX_MARKER_BYTES)
     ):
-        lists = [storage.read_bytes(f"{folder}/{name}", MAX_MARKER_BYTES) for name in sorted(names)]
-        return [
-            marker for data, name in zip(lists, sorted(names), strict=True) for marker in parse_marker_list(name, data)
-        ]
+        listed: list[Marker] = []
+        left = MAX_MARKER_BYTES
+        for name in sorted(one for one in names if LIST_NAME.fullmatch(one)):
+            data = storage.read_bytes(f"{folder}/{name}", left)
+            left -= len(data)
+            listed += parse_marker_list(name, data)
+        return listed
     found: list[Marker] = []
     level = [folder]
     while level:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -25,7 +25,6 @@ from penstock.table.timeline.instants import Action, Instant, State
 from penstock.writer.transaction.conflicts import (
     StartOfWrite,
     TouchedGroups,
-    completed_since,
     first_conflict,
     rewritten_by,
 )
@@ -149,6 +148,7 @@ class ServiceTransaction(Transaction):
         self,
         table: HudiTable,
         timeline: Timeline,
+        commits: Sequence[tuple[Instant, CommitMetadata]],
         touched: TouchedGroups,
         *,
         by_bucket: bool,
@@ -158,11 +158,10 @@ class ServiceTransaction(Transaction):
         of a new base file would be lost."""
         if self.action is not Action.COMPACTION:
             Transaction._check_conflicts(
-                self, table, timeline, touched, by_bucket=by_bucket, writes_base_files=writes_base_files
+                self, table, timeline, commits, touched, by_bucket=by_bucket, writes_base_files=writes_base_files
             )
             return
-        completed = completed_since(timeline, self.start, self.requested_time)
-        others = [(item, rewritten_by(table.commit(item))) for item in completed]
+        others = [(item, rewritten_by(commit)) for item, commit in commits]
         if (conflict := first_conflict(touched, others, by_bucket=False)) is not None:
             other, group = conflict
             raise WriteConflict(

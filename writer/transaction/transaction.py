@@ -36,7 +36,10 @@ from penstock.writer.transaction.conflicts import (
     TouchedGroups,
     completed_since,
     first_conflict,
+    first_other_schema,
     is_harmless,
+    pending_restores,
+    pending_rollbacks,
     pending_services,
     touched_by,
 )
@@ -121,14 +124,17 @@ class Transaction:
     ) -> InstantTime:
         """Completes the write: now readers see its files. Returns the completion time; on layout 1 the requested one.
 
-        WriteConflict if another writer changed the same file groups since the beginning, or rolled this write back;
+        WriteConflict if another writer changed the same file groups, or the columns, or rolled this write back;
         TableError if the table was upgraded in the meantime. Nothing is visible then, and the caller rolls back.
         """
         with self._locked() as check_lock:
             table = self._unchanged_table()
             timeline = table.timeline()
             self._check_alive(table, timeline)
-            self._check_conflicts(table, timeline, touched, by_bucket=by_bucket, writes_base_files=writes_base_files)
+            commits = self._commits_since(table, timeline, metadata.schema_json)
+            self._check_conflicts(
+                table, timeline, commits, touched, by_bucket=by_bucket, writes_base_files=writes_base_files
+            )
             layout = table.properties.layout
             check_lock()
             recorded = self._record_in_metadata(table, timeline, metadata)
@@ -200,17 +206,29 @@ class Transaction:
             )
         return table
 
+    def _commits_since(
+        self, table: HudiTable, timeline: Timeline, schema_json: str
+    ) -> list[tuple[Instant, CommitMetadata]]:
+        """What completed since the beginning. WriteConflict if it has a column that the schema of this write lacks."""
+        commits = [(item, table.commit(item)) for item in completed_since(timeline, self.start, self.requested_time)]
+        if other := first_other_schema(schema_json, commits):
+            raise WriteConflict(
+                f"table {_name(table)}: {other.action} {other.requested_time} of another writer changed the columns "
+                f"since this write (instant {self.requested_time}) began: nothing was written; write again"
+            )
+        return commits
+
     def _check_conflicts(
         self,
         table: HudiTable,
         timeline: Timeline,
+        commits: Sequence[tuple[Instant, CommitMetadata]],
         touched: TouchedGroups,
         *,
         by_bucket: bool,
         writes_base_files: bool,
     ) -> None:
         layout = table.properties.layout
-        commits = [(item, table.commit(item)) for item in completed_since(timeline, self.start, self.requested_time)]
         others = [
             (item, touched_by(commit))
             for item, commit in commits
@@ -257,16 +275,6 @@ def new_time(table: HudiTable, environment: WriteEnvironment, timeline: Timeline
 def metadata_action(action: Action) -> Action:
     """The action that a completed file of this action has."""
     return {Action.COMPACTION: Action.COMMIT, Action.CLUSTERING: Action.REPLACE_COMMIT}.get(action, action)
-
-
-def pending_rollbacks(timeline: Timeline) -> list[Instant]:
-    """The rollbacks that are planned and not completed."""
-    return [item for item in timeline.instants if item.action is Action.ROLLBACK and not item.is_completed]
-
-
-def pending_restores(timeline: Timeline) -> list[Instant]:
-    """The restores that are planned and not completed."""
-    return [item for item in timeline.instants if item.action is Action.RESTORE and not item.is_completed]
 
 
 def refuse_restoring(table: HudiTable, timeline: Timeline) -> None:

@@ -32,7 +32,8 @@ def index_of_files(index: Index | UncountedBuckets, current: CurrentTable, setti
     if no number of buckets is given, and the keys fit more than one.
     """
     raw, slices = settings.properties.raw, current.slices.all()
-    if raw.get(INDEX_TYPE, "").strip() and (isinstance(index, KeyIndex) or raw.get(BUCKETS, "").strip()):
+    is_recorded = bool(raw.get(INDEX_TYPE, "").strip())
+    if is_recorded and not isinstance(index, UncountedBuckets) and (isinstance(index, KeyIndex) or raw.get(BUCKETS)):
         return index
     counts = _counts(current, settings) if slices else None
     if isinstance(index, KeyIndex):

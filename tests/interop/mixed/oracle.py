@@ -155,8 +155,10 @@ class Model:
         return base if newest is None else self._merged(base, newest)
 
     def _merged(self, older: Entry | None, newer: Entry) -> Entry:
-        if older is None or not self.shape.ordering or newer.always or older.always:
+        if older is None or not self.shape.ordering or newer.always:
             return newer
+        if older.always:  # after a delete without an ordering value, one with a value changes nothing (`DeleteRecord`)
+            return older if newer.delete else newer
         return older if older.row.ordering > newer.row.ordering else newer
 
     def _home(self, row: Row) -> str | None:

@@ -89,7 +89,7 @@ def test_nulls_are_first_and_the_columns_are_in_order(lake: Lake, monkeypatch: p
 def test_new_groups_have_the_size_of_a_file(lake: Lake) -> None:
     before = rows_of(lake.path)
     sizes = [item.size_bytes for item in current_table(lake.table()).slices.of("oslo")]
-    cluster(str(lake.path), sizes=ClusteringSizes(target_file_bytes=sorted(sizes)[0] + sorted(sizes)[1]))
+    cluster(str(lake.path), sizes=ClusteringSizes(target_file_bytes=sum(sorted(sizes)[-2:])))
     assert groups_of(lake)["oslo"] == 2 and rows_of(lake.path) == before
 
 

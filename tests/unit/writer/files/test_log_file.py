@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
+import struct
+
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -9,15 +14,24 @@ import pytest
 from penstock.reader.kernels.deletes import decode_delete_list
 from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_blocks
 from penstock.table.log.deletes import decode_deletes
+from penstock.table.schema.avro import parse_record_schema
 from penstock.writer.files import log_file
 from penstock.writer.files.log_file import LogDeletes, log_blocks
 
 T = "20261123000000000"
 
 
-def blocks(rows: list[pa.RecordBatch], deletes: list[LogDeletes]) -> list[tuple[BlockKind, bytes]]:
+RECORD = parse_record_schema(
+    """{"type": "record", "name": "r", "fields": [
+        {"name": "n", "type": ["null", "long"]}, {"name": "s", "type": ["null", "string"]}]}"""
+)
+
+
+def blocks(
+    rows: list[pa.RecordBatch], deletes: list[LogDeletes], *, in_avro: bool = False
+) -> list[tuple[BlockKind, bytes]]:
     """Kind and content of each block."""
-    data = b"".join(log_blocks(T, "p", "{}", rows, deletes))
+    data = b"".join(log_blocks(T, "p", RECORD, rows, deletes, in_avro=in_avro))
     found = [block for block in read_blocks(memoryview(data), "f") if isinstance(block, LogBlock)]
     assert all(block.header.instant_time == T for block in found)
     return [(block.kind, data[block.content_start : block.content_end]) for block in found]
@@ -50,3 +64,22 @@ def test_blocks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_makes_no_block() -> None:
     assert blocks([], [LogDeletes(pa.array([], pa.string()))]) == []
+
+
+def test_avro_block_has_the_records_of_its_schema() -> None:
+    """Read by fastavro, which is not this project's."""
+    columns = pa.schema([("n", pa.int64()), ("s", pa.string())])
+    rows = [{"n": 1, "s": "é"}, {"n": None, "s": ""}, {"n": -(1 << 40), "s": None}]
+    batches = [pa.RecordBatch.from_pylist(some, columns) for some in (rows[:1], rows[1:])]
+    ((kind, content),) = blocks(batches, [], in_avro=True)
+    assert kind is BlockKind.AVRO_DATA
+    stream = io.BytesIO(content)
+    version, count = struct.unpack(">ii", stream.read(8))
+    assert (version, count) == (3, len(rows))
+    found = []
+    for _ in range(count):
+        (size,) = struct.unpack(">i", stream.read(4))
+        record = io.BytesIO(stream.read(size))
+        found.append(fastavro.schemaless_reader(record, json.loads(RECORD.json_text), None))
+        assert record.tell() == size
+    assert (found, stream.read()) == (rows, b"")

@@ -28,6 +28,15 @@ def test_values_are_written_as_hudi_writes_them() -> None:
     assert paths_of({"p": [True, False]}) == ["true", "false"]
     assert paths_of({"p": [datetime.date(2026, 1, 2)]}) == ["2026-01-02"]
     assert paths_of({"p": [Decimal("1.50"), Decimal("0.00")]}) == ["1.50", "0.00"]
+    assert paths_of({"p": [Decimal("0E-10")]}) == ["0E-10"], "as Java's BigDecimal.toString"
+
+
+@pytest.mark.parametrize("value", ["x", 1, True, datetime.date(2026, 1, 2), Decimal("1.50")])
+@pytest.mark.parametrize("chunks", [0, 1, 2])
+def test_column_in_chunks(value: object, chunks: int) -> None:
+    kind = pa.array([value]).type
+    column = pa.chunked_array([pa.array([value], kind)] * chunks, kind)
+    assert len(set(paths_of({"p": column}))) == min(chunks, 1)
 
 
 def test_columns_are_levels_in_their_order() -> None:
