@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.proto.errors import SchemaMismatch, UnsupportedFeature
+import pyarrow as pa
+
 from penstock.table.files.slices import GroupId
 from penstock.table.schema.arrow import arrow_schema
-from penstock.table.schema.avro import parse_record_schema
+from penstock.table.schema.avro import META_COLUMNS, OPERATION, parse_record_schema
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action, Instant
-from penstock.writer.rows.write_schema import write_schema
 
 BUCKET_DIGITS = 8
 
@@ -49,18 +49,17 @@ class TouchedGroups:
 
 
 def first_other_schema(mine: str, commits: Iterable[tuple[Instant, CommitMetadata]]) -> Instant | None:
-    """The first commit whose schema has a column, or a type of one, that the schema `mine` cannot hold: readers take
-    the schema of the newest commit, and would lose the column. Both schemas as commits record them."""
+    """The first commit that records other columns than `mine`, or other types of them: readers take the schema of one
+    commit, and lose a column that only the other has. Both schemas as commits record them."""
     for instant, commit in commits:
-        if not commit.schema_json or commit.schema_json == mine:
-            continue
-        try:
-            other = arrow_schema(parse_record_schema(commit.schema_json))
-            if write_schema(parse_record_schema(mine), other, "", "").evolves:
-                return instant
-        except (SchemaMismatch, UnsupportedFeature):
+        if commit.schema_json and commit.schema_json != mine and _columns(commit.schema_json) != _columns(mine):
             return instant
     return None
+
+
+def _columns(schema_json: str) -> dict[str, pa.DataType]:
+    columns = arrow_schema(parse_record_schema(schema_json))
+    return {field.name: field.type for field in columns if field.name not in (*META_COLUMNS, OPERATION)}
 
 
 @dataclass(frozen=True, slots=True)

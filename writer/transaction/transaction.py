@@ -209,12 +209,12 @@ class Transaction:
     def _commits_since(
         self, table: HudiTable, timeline: Timeline, schema_json: str
     ) -> list[tuple[Instant, CommitMetadata]]:
-        """What completed since the beginning. WriteConflict if it has a column that the schema of this write lacks."""
+        """What completed since the beginning. WriteConflict if it has other columns than this write."""
         commits = [(item, table.commit(item)) for item in completed_since(timeline, self.start, self.requested_time)]
         if other := first_other_schema(schema_json, commits):
             raise WriteConflict(
-                f"table {_name(table)}: {other.action} {other.requested_time} of another writer changed the columns "
-                f"since this write (instant {self.requested_time}) began: nothing was written; write again"
+                f"table {_name(table)}: {other.action} {other.requested_time} of another writer has other columns "
+                f"than this write (instant {self.requested_time}): nothing was written; write again"
             )
         return commits
 

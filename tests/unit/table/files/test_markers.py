@@ -139,3 +139,11 @@ def test_checksum_beside_marker_is_none() -> None:
     folder = ".hoodie/.temp/20260101000000000/city=oslo"
     assert parse_marker(f"{folder}/.f1-0_1-0-0_20260101000000000.parquet.marker.CREATE.crc") is None
     assert parse_marker(f"{folder}/..f1-0_20260101000000000.log.1_1-0-0.marker.APPEND.crc") is None
+
+
+def test_marker_that_a_killed_writer_was_creating_is_none() -> None:
+    """Its data file was not begun. A rollback that refuses the name blocks the table."""
+    path = ".hoodie/.temp/20260101000000000/city=oslo/f1-0_1-0-0_20260101000000000.parquet.marker.CREATE"
+    assert parse_marker(f"{path}.0123456789ab.tmp") is None
+    with pytest.raises(CorruptFile):
+        parse_marker(f"{path}.0123456789ab")
