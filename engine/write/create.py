@@ -83,10 +83,7 @@ def create_table(
     where = f"table {redacted_uri(storage.base_path)}"
     keys, partitions, order = (_names(given) for given in (record_key, partition_by, ordering))
     stored = stored_arrow_schema(without_pandas_index(schema))
-    if table_type not in _TYPES:
-        raise ConfigurationError(f"table_type: got {table_type[:40]!r}, expected {' or '.join(_TYPES)}")
-    if metadata_table and table_version != 9:
-        raise ConfigurationError(f"{where}: metadata_table needs version 9; got {table_version}")
+    _check_kind(table_type, table_version, where, metadata_table=metadata_table)
     table_name = name or storage.base_path.rstrip("/").rpartition("/")[2]
     table = NewTable(
         name=table_name,
@@ -102,14 +99,18 @@ def create_table(
         create_schema_json=avro_schema_json(stored, table_name, meta_columns=False),
         change_logging=_change_logging(change_logging, where),
     )
-    properties = {
-        **_properties(table, stored, time_partitions or {}, where),
-        **_index_properties(index, buckets, keys, where),
-        **(_CHANGELOG_PROPERTIES if store_operations else {}),
-    }
-    _create(storage, properties, where)
+    properties = _properties(table, stored, time_partitions or {}, where)
+    properties |= _index_properties(index, buckets, keys, where)
+    _create(storage, properties | (_CHANGELOG_PROPERTIES if store_operations else {}), where)
     if metadata_table:
         create_metadata_table(storage, table.name, datetime.now(UTC))
+
+
+def _check_kind(table_type: str, version: int, where: str, *, metadata_table: bool) -> None:
+    if table_type not in _TYPES:
+        raise ConfigurationError(f"table_type: got {table_type[:40]!r}, expected {' or '.join(_TYPES)}")
+    if metadata_table and version != 9:
+        raise ConfigurationError(f"{where}: metadata_table needs version 9; got {version}")
 
 
 def _properties(table: NewTable, schema: pa.Schema, times: Mapping[str, str], where: str) -> dict[str, str]:

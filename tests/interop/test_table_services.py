@@ -81,22 +81,22 @@ class Serviced:
         """The rows, also without logs, as of an instant and of a range. Returns Penstock's rows without logs."""
         ours = penstock.read(str(self.path)).read_all()
         assert rows_of(ours) == sorted(self.model.rows.values()), f"{what}: Penstock"
-        self._same(self.hudi.read(self.path), ours, what)
+        self._check_rows(self.hudi.read(self.path), ours, what)
         base = penstock.read(str(self.path), query="read_optimized").read_all()
-        self._same(self.hudi.read(self.path, hoodie__datasource__query__type="read_optimized"), base, what)
+        self._check_rows(self.hudi.read(self.path, hoodie__datasource__query__type="read_optimized"), base, what)
         if as_of:
             ours = penstock.read(str(self.path), as_of=as_of).read_all()
-            self._same(self.hudi.read(self.path, as__of__instant=as_of), ours, f"{what}: as of {as_of}")
+            self._check_rows(self.hudi.read(self.path, as__of__instant=as_of), ours, f"{what}: as of {as_of}")
         if begin:
             instants = self.hudi.instants(self.path)
             (first,) = [item[1] or item[0] for item in instants if item[0] == begin]
             last = max(item[1] or item[0] for item in instants)
             ours = penstock.read(str(self.path), query="incremental", after=first, upto=last).read_all()
-            self._same(self.hudi.incremental(self.path, first, last), ours, f"{what}: after {begin}")
+            self._check_rows(self.hudi.incremental(self.path, first, last), ours, f"{what}: after {begin}")
         return base
 
     @staticmethod
-    def _same(hudis: pa.Table, ours: pa.Table, what: str) -> None:
+    def _check_rows(hudis: pa.Table, ours: pa.Table, what: str) -> None:
         """All columns, the names of files too."""
         assert difference(hudis, ours) == "", what
 
