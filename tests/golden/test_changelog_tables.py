@@ -38,8 +38,8 @@ COMPARED = [
 ]
 """The changes of each commit to the rows."""
 WITHOUT_COLUMN = ("D_changelog_ended_v9", "D_changelog_row_writer_v9")
-"""The newest writer dropped the column, so that the record which deletes `b` is a row. Hudi's compaction, which knew the
-column, removed that row without a change."""
+"""The newest writer dropped the column, so that the record which deletes `b` is a row. Hudi's compaction knew the
+column and removed that row without a change."""
 
 
 class Golden(Protocol):
