@@ -14,6 +14,9 @@
 #ifndef COMMITS
 #define COMMITS 2
 #endif
+#ifndef RETENTION
+#define RETENTION 1 /* 0: the topic keeps its records */
+#endif
 #define UNSEEN 255
 
 #define LAKE 0
@@ -63,7 +66,15 @@ byte p;
 bool over;
 #ifdef TRACE
 byte looks_left = 20;                /* discoveries of a trace that find nothing */
+byte ticks;                          /* faults of a trace are some steps apart, so that they meet something */
+#ifndef PACE
+#define PACE 1
 #endif
+#define is_time (ticks % PACE == PACE - 1)
+#else
+#define is_time true
+#endif
+#define may_fail (faults_left && is_time && !failed && !over)
 
 #define drained (!live.is_open[0] && !live.is_open[1])
 #define finished (live.phase == KAFKA && live.output[0] == TOP && live.output[1] == TOP && drained && !dirty)
@@ -85,6 +96,7 @@ inline copy_progress(to, source) {
 
 /* One line of a trace: what happened, the topic at that time, and what the service says after it. */
 inline tell_state() {
+    trace(ticks++);
     trace(printf("\"ends\": [%d, %d], \"lows\": [%d, %d], \"phase\": %d, \"lake\": %d, ",
         top[0], top[1], low[0], low[1], live.phase, live.lake));
     trace(printf("\"starts\": [%d, %d], \"next\": [%d, %d], \"stopped\": %d, ",
@@ -305,11 +317,12 @@ end: do
 
 proctype faults() {
 end: do
-    :: d_step { faults_left && !over && !failed -> faults_left--; restart() }
-    :: d_step { faults_left && !over && !failed && (reading[0] || reading[1]) -> /* the reader starts again */
-        faults_left--; reading[0] = false; reading[1] = false; trace(printf("{\"step\": \"rejoin\"}\n")) }
-    :: d_step { faults_left && !over && low[0] < top[0] -> faults_left--; low[0] = top[0] } /* retention */
-    :: d_step { faults_left && !over && low[1] < top[1] -> faults_left--; low[1] = low[1] + 1 }
+    :: d_step { may_fail -> faults_left--; restart() }
+    :: d_step { may_fail && (reading[0] || reading[1]) -> /* the reader starts again */
+        faults_left--; reading[0] = false; reading[1] = false;
+        trace(ticks++); trace(printf("{\"step\": \"rejoin\"}\n")) }
+    :: d_step { may_fail && RETENTION && low[0] < top[0] -> faults_left--; low[0] = top[0]; trace(ticks++) } /* retention */
+    :: d_step { may_fail && RETENTION && low[1] < top[1] -> faults_left--; low[1] = low[1] + 1; trace(ticks++) }
     od
 }
 
