@@ -74,8 +74,7 @@ FEATURES: Final = (
     Feature("Compaction by Penstock", r"call penstock\.compact"),
     Feature(
         "Compaction by Hudi",
-        r"hoodie\.compact\.inline=true|(service|call|by_hudi)\(compaction\)|compact\((schedule|execute)\)|"
-        r"text .*run_compaction.*",
+        r"hoodie\.compact\.inline=true|(service|service_call|call|by_hudi)\(compaction\)|compact\((schedule|execute)\)",
         _MERGE_ON_READ,
     ),
     Feature("Clustering by Penstock", r"call penstock\.cluster"),
