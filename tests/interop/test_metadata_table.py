@@ -11,7 +11,8 @@ import pytest
 import penstock
 from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
-from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, hudis_options, rows_of, table_of
+from tests.interop.hudi_options import hudis_options
+from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, rows_of, table_of
 from tests.unit.engine.write.killed_storage import Killed, as_other_process
 from tests.unit.writer.metadata_table.metadata_tables import instants, listed, listings
 from tests.unit.writer.metadata_table.test_kills import KilledAfterPath

@@ -13,7 +13,8 @@ from penstock.engine.table_services.savepoints import savepoint
 from penstock.engine.write.create import create_table
 from penstock.engine.write.rollback import rollback
 from penstock.engine.write.write import write
-from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Row, hudis_options, rows_of, table_of
+from tests.interop.hudi_options import COMPACTS, hudis_options
+from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Row, rows_of, table_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
@@ -63,14 +64,13 @@ def test_each_restores_what_both_wrote(hudi: Any, tmp_path: pathlib.Path, versio
     by_hudi(SECOND)
     saved = savepoint(str(path)).instant
     write(str(path), table_of(THIRD))
-    compaction = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
-    by_hudi([("k3", 4, 40, "oslo")], **(compaction if kind == "merge_on_read" else {}))
+    by_hudi([("k3", 4, 40, "oslo")], **(COMPACTS if kind == "merge_on_read" else {}))
     write(str(path), table_of([("k1", 5, 50, "oslo")]))
     check(merged(FIRST, SECOND, THIRD, [("k3", 4, 40, "oslo"), ("k1", 5, 50, "oslo")]))
 
     assert len(restore(str(path)).removed) >= 3
     check(merged(FIRST, SECOND))
-    by_hudi(THIRD, **(compaction if kind == "merge_on_read" else {}))
+    by_hudi(THIRD, **(COMPACTS if kind == "merge_on_read" else {}))
     check(merged(FIRST, SECOND, THIRD))
 
     last = write(str(path), table_of([("k4", 6, 60, "riga")])).instant

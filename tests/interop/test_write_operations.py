@@ -14,7 +14,7 @@ import penstock
 from penstock.engine.write.write import write
 from penstock.table.hudi_table import open_table
 from penstock.table.schema.avro import OPERATION
-from tests.interop.test_writes import hudis_options
+from tests.interop.hudi_options import hudis_options, service_call
 from tests.unit.engine.write.test_stored_operations import HISTORY, SNAPSHOT, Record, create, rows_of, snapshot
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
@@ -84,9 +84,8 @@ def test_hudi_reads_compacts_and_continues_a_changelog(hudi: Any, tmp_path: path
     expected = [("a", 10), ("c", 3), ("d", 4)]
     assert hudis_snapshot(hudi, path) == snapshot(path) == expected, "logs alone"
 
-    texts = ",".join(f"{name}={value}" for name, value in options.items())
-    texts += ",hoodie.compact.inline.max.delta.commits=1"
-    hudi.call(f"CALL run_compaction(op => 'scheduleAndExecute', path => '{path}', options => '{texts}')")
+    now = {"hoodie.compact.inline.max.delta.commits": "1"}
+    hudi.call(service_call("compaction", "scheduleAndExecute", path, options | now))
     compaction = open_table(str(path)).timeline().completed_writes[-1].requested_time
     assert stored_rows(path, compaction) == {"a": "U", "c": "I", "d": "I"}, "a compaction keeps operations"
     assert hudis_snapshot(hudi, path, hoodie__datasource__query__type="read_optimized") == expected
