@@ -14,6 +14,7 @@ WRITES: Final = frozenset({"commit", "deltacommit", "replacecommit"})
 _COMPLETED: Final = (re.compile(r"(\d{17})_(\d{17})\.(\w+)"), re.compile(r"(\d{17})\.(\w+)"))
 """Names of completed instants of layout 2 and of layout 1."""
 _STATE: Final = re.compile(r"\d{17}(_\d{17})?(\.\w+)+")
+_PLAN: Final = re.compile(r"\d{17}\.(compaction|clustering|replacecommit|clean)\.requested")
 _BASE: Final = re.compile(r"(.+)_\d+-\d+-\d+_(\d{17})\.parquet")
 _LOG: Final = re.compile(r"\.(.+)_(\d{17})\.log\.\d+_\d+-\d+-\d+")
 
@@ -49,6 +50,11 @@ def completed_of(name: str) -> Completed | None:
 def is_of_timeline(name: str) -> bool:
     """Whether a file is the state of an instant."""
     return _STATE.fullmatch(name) is not None
+
+
+def is_planned_service(name: str) -> bool:
+    """Whether a file of the timeline is the plan of a service. On layout 1 an overwrite has such a file, too."""
+    return _PLAN.fullmatch(name) is not None
 
 
 def data_file_of(partition: str, name: str) -> DataFile | None:

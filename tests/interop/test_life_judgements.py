@@ -19,6 +19,7 @@ from tests.interop.life_judgements import (
     data_file_of,
     group_of,
     is_of_timeline,
+    is_planned_service,
     not_cleaned,
     not_newest,
     orphans,
@@ -101,6 +102,8 @@ def test_names_of_both_layouts() -> None:
     states = (f"{at(1)}.inflight", f"{at(1)}.commit.requested", f"{at(1)}.deltacommit.inflight")
     for name in (*states, newer, older):
         assert is_of_timeline(name) and (completed_of(name) is None) == (name in states)
+    assert [name for name in states if is_planned_service(name)] == []
+    assert all(is_planned_service(f"{at(1)}.{service}.requested") for service in ("compaction", "clustering", "clean"))
     assert not is_of_timeline("hoodie.properties") and not is_of_timeline(f".{older}.crc")
     assert data_file_of("x", f"{FILE_ID}_0-1-0_{at(1)}.parquet") == DataFile(f"x/{FILE_ID}", at(1), False)
     assert data_file_of("x", f".{FILE_ID}_{at(1)}.log.1_0-1-0") == DataFile(f"x/{FILE_ID}", at(1), True)

@@ -155,6 +155,8 @@ class Life:
 
     def _attend(self) -> None:
         assert self.services.failure is None, self.services.failure
+        for table in self.tables:
+            assert not table.problems, "\n".join(table.problems[:20])
         self.readers.attend(STRIKES_S)
         at_s = time.monotonic() - self.began
         if at_s < self._sizes_at:
