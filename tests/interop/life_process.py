@@ -45,8 +45,9 @@ def write(path: str, operation: str, rows: Sequence[Sequence[Any]]) -> dict[str,
 
 def read(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The rows of a table that stays open between the requests."""
-    table = _tables.setdefault(path, penstock.open_table(path))
-    rows = table.read(columns=COLUMNS, **options).read_all()
+    if path not in _tables:
+        _tables[path] = penstock.open_table(path)
+    rows = _tables[path].read(columns=COLUMNS, **options).read_all()
     return {"rows": list(zip(*(rows[name].to_pylist() for name in COLUMNS), strict=True))}
 
 
