@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 WRITES: Final = frozenset({"commit", "deltacommit", "replacecommit"})
@@ -35,6 +35,15 @@ class DataFile(NamedTuple):
     """The partition and the file id."""
     instant: str
     is_log: bool
+
+
+class Run(NamedTuple):
+    """A run of the services."""
+
+    newest: str
+    """The requested time of the newest write that was complete when it began."""
+    earliest: str
+    """That of the earliest write whose state it retained."""
 
 
 def completed_of(name: str) -> Completed | None:
@@ -73,12 +82,22 @@ def crowded(active: Iterable[Completed], keep_max: int, later: int) -> list[str]
     return [f"{writes} completed writes on the active timeline, at most {bound}"] if writes > bound else []
 
 
+def settled(runs: Sequence[Run], earliest: str) -> str:
+    """The instant from which on files can be left by a clean that retains the state at `earliest`; '' for all.
+
+    A file that was replaced before the state that an earlier run retained was deleted by it, unless another write had
+    replaced the whole group. That was before the run began, and the group is deleted by a later run, if its earliest
+    state is newer. `runs` are the completed ones, the oldest first.
+    """
+    return next((run.earliest for run in reversed(runs) if run.newest < earliest), "")
+
+
 def not_cleaned(files: Iterable[DataFile], known: Mapping[str, Completed], earliest: str) -> list[str]:
     """A line for each file that no state from the instant `earliest` on needs: a newer base file of its group was
     complete before. `known` has all completed instants by their requested time.
 
-    Hudi and Penstock delete the older files of a replaced group only together with the group: `earliest` must be so
-    old that the group would be gone, twice as many commits ago as the clean retains.
+    Hudi and Penstock delete the older files of a replaced group only together with the group: `settled` says from which
+    instant on a file can be left.
     """
     groups: defaultdict[str, list[DataFile]] = defaultdict(list)
     for file in files:

@@ -22,6 +22,7 @@ from tests.interop.life_judgements import (
     WRITES,
     Completed,
     DataFile,
+    Run,
     completed_of,
     crowded,
     data_file_of,
@@ -31,6 +32,7 @@ from tests.interop.life_judgements import (
     not_cleaned,
     not_newest,
     orphans,
+    settled,
 )
 from tests.interop.life_model import Read, TableModel, Write
 from tests.interop.life_peers import LifePeer, kill_a_service
@@ -98,6 +100,7 @@ class TableLife:
     """All completed instants that the timeline has shown, by their requested time."""
     refusals: list[str] = field(default_factory=list)
     """Why services failed by a conflict."""
+    _runs: list[Run] = field(default_factory=list)
     _serving: threading.Lock = field(default_factory=threading.Lock)
     _read_upto: int = 0
 
@@ -242,8 +245,12 @@ class TableLife:
         files, active = self.data_files(), self.active()
         lines = crowded(active, KEEP_MAX, commits)
         writes = [item.requested for item in before if item.action in WRITES]
-        if len(writes) > 2 * RETAINED + LENIENT:
-            lines += not_cleaned(files, self.known, writes[-2 * RETAINED - LENIENT])
+        if len(writes) > RETAINED + LENIENT:
+            run = Run(writes[-1], writes[-RETAINED - LENIENT])
+            if earliest := settled(self._runs, run.earliest):
+                lines += not_cleaned(files, self.known, earliest)
+                self.happened["cleans judged"] += 1
+            self._runs.append(run)
         self.problems += [f"{self.kind.name}, after {len(self.model.commits)} commits: {line}" for line in lines]
 
     def _compare_reads(self) -> None:

@@ -14,6 +14,7 @@ from tests.interop.chaos_writer import folded
 from tests.interop.life_judgements import (
     Completed,
     DataFile,
+    Run,
     completed_of,
     crowded,
     data_file_of,
@@ -23,6 +24,7 @@ from tests.interop.life_judgements import (
     not_cleaned,
     not_newest,
     orphans,
+    settled,
 )
 from tests.interop.life_model import OPERATIONS, Read, TableModel, Write
 from tests.interop.life_peers import LifePeer
@@ -134,6 +136,12 @@ def test_file_that_a_clean_forgot_is_found(left: list[str], wrong: list[str]) ->
     lines = not_cleaned(files(*left), known(10, 12, 20, 22, 29, 40, 42), at(30))
     assert [line for line in lines for name in wrong if f"of {at(int(name[1:]))} is left" in line] == lines
     assert len(lines) == len(wrong)
+
+
+def test_file_of_a_group_that_was_replaced_meanwhile_may_be_left_for_two_runs() -> None:
+    runs = [Run(at(30), at(10)), Run(at(60), at(40)), Run(at(90), at(70))]
+    assert [settled(runs[:-1], run.earliest) for run in runs] == ["", at(10), at(40)]
+    assert settled(runs[:1], at(30)) == "" and settled([], at(30)) == ""
 
 
 def test_log_that_completed_after_the_compaction_was_planned_belongs_to_the_new_base_file() -> None:
