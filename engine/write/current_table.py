@@ -22,7 +22,7 @@ from penstock.table.schema.avro import OPERATION, RecordSchema, parse_record_sch
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action
-from penstock.table.timeline.repeated_reads import read_current
+from penstock.table.timeline.settled_reads import read_current
 from penstock.writer.files.rewritten_base import BATCH
 from penstock.writer.index.locations import FooterTest
 from penstock.writer.index.new_groups import FileSizes, average_row_bytes

@@ -40,7 +40,7 @@ from penstock.proto.model.streams import (
 from penstock.table.arrow_errors import errors_of_table
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.timeline.commit_cache import CommitCache
-from penstock.table.timeline.repeated_reads import read_current
+from penstock.table.timeline.settled_reads import read_current
 
 MAX_TABLES: Final = 10_000
 """Open tables; the least recently used one is closed."""

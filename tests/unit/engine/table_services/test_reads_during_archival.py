@@ -15,7 +15,7 @@ from penstock.proto.errors import StorageError
 from penstock.table import hudi_table
 from penstock.table.config.properties import TableProperties
 from penstock.table.storage.filesystem import FileInfo, Storage
-from penstock.table.timeline.repeated_reads import read_current
+from penstock.table.timeline.settled_reads import read_current
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64())])
 COMMITS = 6
