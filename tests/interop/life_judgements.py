@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 WRITES: Final = frozenset({"commit", "deltacommit", "replacecommit"})
 _COMPLETED: Final = (re.compile(r"(\d{17})_(\d{17})\.(\w+)"), re.compile(r"(\d{17})\.(\w+)"))
 """Names of completed instants of layout 2 and of layout 1."""
 _STATE: Final = re.compile(r"\d{17}(_\d{17})?(\.\w+)+")
+_PLAN: Final = re.compile(r"\d{17}\.(compaction|clustering|replacecommit|clean)\.requested")
 _BASE: Final = re.compile(r"(.+)_\d+-\d+-\d+_(\d{17})\.parquet")
 _LOG: Final = re.compile(r"\.(.+)_(\d{17})\.log\.\d+_\d+-\d+-\d+")
 
@@ -36,6 +37,15 @@ class DataFile(NamedTuple):
     is_log: bool
 
 
+class Run(NamedTuple):
+    """A run of the services."""
+
+    newest: str
+    """The requested time of the newest write that was complete when it began."""
+    earliest: str
+    """That of the earliest write whose state it retained."""
+
+
 def completed_of(name: str) -> Completed | None:
     """The instant of a file of the timeline; None: it is not that of a completed instant."""
     newer, older = (pattern.fullmatch(name) for pattern in _COMPLETED)
@@ -49,6 +59,11 @@ def completed_of(name: str) -> Completed | None:
 def is_of_timeline(name: str) -> bool:
     """Whether a file is the state of an instant."""
     return _STATE.fullmatch(name) is not None
+
+
+def is_planned_service(name: str) -> bool:
+    """Whether a file of the timeline is the plan of a service. On layout 1 an overwrite has such a file, too."""
+    return _PLAN.fullmatch(name) is not None
 
 
 def data_file_of(partition: str, name: str) -> DataFile | None:
@@ -67,12 +82,22 @@ def crowded(active: Iterable[Completed], keep_max: int, later: int) -> list[str]
     return [f"{writes} completed writes on the active timeline, at most {bound}"] if writes > bound else []
 
 
+def settled(runs: Sequence[Run], earliest: str) -> str:
+    """The instant from which on files can be left by a clean that retains the state at `earliest`; '' for all.
+
+    A file that was replaced before the state that an earlier run retained was deleted by it, unless another write had
+    replaced the whole group. That was before the run began, and the group is deleted by a later run, if its earliest
+    state is newer. `runs` are the completed ones, the oldest first.
+    """
+    return next((run.earliest for run in reversed(runs) if run.newest < earliest), "")
+
+
 def not_cleaned(files: Iterable[DataFile], known: Mapping[str, Completed], earliest: str) -> list[str]:
     """A line for each file that no state from the instant `earliest` on needs: a newer base file of its group was
     complete before. `known` has all completed instants by their requested time.
 
-    Hudi and Penstock delete the older files of a replaced group only together with the group: `earliest` must be so
-    old that the group would be gone, twice as many commits ago as the clean retains.
+    Hudi and Penstock delete the older files of a replaced group only together with the group: `settled` says from which
+    instant on a file can be left.
     """
     groups: defaultdict[str, list[DataFile]] = defaultdict(list)
     for file in files:

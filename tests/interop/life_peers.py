@@ -7,11 +7,13 @@ import pathlib
 import select
 import sys
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from tests.interop.peer_process import PeerProcess
 
+POLL_S: Final = 0.005
+"""From one look at a request to the next."""
 SCRIPT = pathlib.Path(__file__).with_name("life_process.py")
 
 
@@ -34,23 +36,30 @@ class LifePeer(PeerProcess):
         self.cpu_s = answer["cpu_s"]
         return answer
 
-    def kill_in(self, seconds: float, request: Mapping[str, Any]) -> bool:
-        """Kills the process so many seconds after a request. False: it answered before."""
+    def kill_after(self, begun: Callable[[], bool], seconds: float, request: Mapping[str, Any]) -> bool:
+        """Kills the process so many seconds after it has begun to carry out a request. False: it answered before."""
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        answered, _, _ = select.select([self._process.stdout], [], [], seconds)
+        is_answered = False
+        while not is_answered and not begun():
+            is_answered = self._answers_within(POLL_S)
+        is_answered = is_answered or self._answers_within(seconds)
         self._process.kill()
         self._process.wait(30)
-        return not answered
+        return not is_answered
+
+    def _answers_within(self, seconds: float) -> bool:
+        readable, _, _ = select.select([self._process.stdout], [], [], seconds)
+        return bool(readable)
 
 
-def kill_a_service(folder: pathlib.Path, path: pathlib.Path, seconds: float, *, clusters: bool) -> bool:
-    """Runs services in a new process, and kills it after so many seconds. False: it had ended before."""
+def kill_a_service(folder: pathlib.Path, path: pathlib.Path, begun: Callable[[], bool], seconds: float) -> bool:
+    """Maintains a table in a new process, and kills that. False: it had ended before."""
     peer = LifePeer(folder)
     peer.started()
     try:
-        return peer.kill_in(seconds, {"do": "maintain", "path": str(path), "clusters": clusters})
+        return peer.kill_after(begun, seconds, {"do": "maintain", "path": str(path)})
     finally:
         peer.stop()
 

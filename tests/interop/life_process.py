@@ -3,7 +3,7 @@
 Run by `life_peers`. Requests on stdin, one JSON line each, one answer on stdout each, `{"ok": …}` or `{"error": text}`:
     {"do": "write", "path", "operation", "rows"}     rows: [id, p, ts, n]
     {"do": "read", "path", "options"}                [p, id, n, commit time] of each row
-    {"do": "maintain", "path", "clusters"}           what each service did
+    {"do": "maintain", "path"}                       what each service did
     {"do": "clean", "path"}                          deletes all that the newest state does not need
 Every answer has the processor time of its request. `refused` is the text of a WriteConflict.
 """
@@ -21,14 +21,15 @@ from typing import Any, Final
 import pyarrow as pa
 
 import penstock
-from penstock.engine.table_services.inline_compaction import is_due
 from penstock.errors import WriteConflict
 
 SCHEMA: Final = pa.schema([("id", pa.string()), ("p", pa.string()), ("ts", pa.int64()), ("n", pa.int64())])
 RETAINED: Final = 10
-"""Commits whose states the clean keeps."""
-KEEP_MIN, KEEP_MAX, DELTA_COMMITS = 20, 30, 5
-"""The limits of the archival and of the compaction. They are Hudi's defaults."""
+"""Commits whose states the clean keeps: Hudi's default."""
+KEEP_MAX: Final = 30
+"""The most writes that the archival leaves on the active timeline: Hudi's default."""
+CLUSTER_AFTER: Final = 8
+"""Writes from one clustering to the next."""
 COLUMNS: Final = ("p", "id", "n", "_hoodie_commit_time")
 
 _tables: dict[str, penstock.Table] = {}
@@ -44,29 +45,22 @@ def write(path: str, operation: str, rows: Sequence[Sequence[Any]]) -> dict[str,
 
 def read(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The rows of a table that stays open between the requests."""
-    table = _tables.setdefault(path, penstock.open_table(path))
-    rows = table.read(columns=COLUMNS, **options).read_all()
+    if path not in _tables:
+        _tables[path] = penstock.open_table(path)
+    rows = _tables[path].read(columns=COLUMNS, **options).read_all()
     return {"rows": list(zip(*(rows[name].to_pylist() for name in COLUMNS), strict=True))}
 
 
-def maintain(path: str, clusters: bool) -> dict[str, Any]:
-    """The services that are due. A service that conflicts with a write does not stop the next ones."""
-    refused: list[str] = []
-    done: dict[str, int] = {}
-
-    def run(name: str, service: Callable[[], Any], size: Callable[[Any], int]) -> None:
-        try:
-            done[name] = size(service())
-        except WriteConflict as error:
-            refused.append(f"{name}: {error}")
-
-    if is_due(path, DELTA_COMMITS):
-        run("compacted", lambda: penstock.compact(path), len)
-    run("clustered", lambda: penstock.cluster(path, run_only=not clusters), len)
-    run("cleaned", lambda: penstock.clean(path, commits=RETAINED), lambda result: len(result.files))
-    policy = {"keep_min": KEEP_MIN, "keep_max": KEEP_MAX, "delta_commits": DELTA_COMMITS}
-    run("archived", lambda: penstock.archive(path, **policy), lambda result: len(result.instants))
-    return {"done": done, "refused": "; ".join(refused)}
+def maintain(path: str) -> dict[str, Any]:
+    """The services that are due, with Hudi's defaults."""
+    result = penstock.maintain(path, cluster_after=CLUSTER_AFTER)
+    done = {
+        "compactions": len(result.compactions or ()),
+        "clusterings": len(result.clusterings or ()),
+        "files cleaned": len(result.clean.files) if result.clean else 0,
+        "instants archived": len(result.archive.instants) if result.archive else 0,
+    }
+    return {"done": done}
 
 
 def clean(path: str) -> dict[str, Any]:

@@ -22,14 +22,17 @@ from tests.interop.life_judgements import (
     WRITES,
     Completed,
     DataFile,
+    Run,
     completed_of,
     crowded,
     data_file_of,
     group_of,
     is_of_timeline,
+    is_planned_service,
     not_cleaned,
     not_newest,
     orphans,
+    settled,
 )
 from tests.interop.life_model import Read, TableModel, Write
 from tests.interop.life_peers import LifePeer, kill_a_service
@@ -44,10 +47,12 @@ ATTEMPTS: Final = 40
 """Attempts of a write that conflicts with a clustering."""
 RETRY_S: Final = 0.25
 """Before the next attempt."""
-KILLED: Final = 0.2
+KILLED: Final = 0.25
 """The share of service runs that are killed."""
-CLUSTERED: Final = 0.25
-"""The share of service runs with a clustering."""
+KILLED_WITHIN_S: Final = 0.8
+"""The latest kill after the first plan of a run."""
+REFUSED: Final = 0.25
+"""The most of the service runs that may fail because a writer changed the groups of a clustering."""
 HUDIS_OPERATIONS: Final = ("upsert", "delete")
 
 
@@ -93,9 +98,11 @@ class TableLife:
     happened: Counter[str] = field(default_factory=Counter)
     known: dict[str, Completed] = field(default_factory=dict)
     """All completed instants that the timeline has shown, by their requested time."""
+    refusals: list[str] = field(default_factory=list)
+    """Why services failed by a conflict."""
+    _runs: list[Run] = field(default_factory=list)
     _serving: threading.Lock = field(default_factory=threading.Lock)
     _read_upto: int = 0
-    _service_s: float = 1.0
 
     def begin(self) -> None:
         """Creates the table with its first commit."""
@@ -124,14 +131,17 @@ class TableLife:
     def serve(self) -> None:
         """The services that are due; some are killed before they end, and the next ones go on."""
         with self._serving:
-            clusters = self.rng.random() < CLUSTERED
             if self.rng.random() < KILLED:
-                folder = self.path.parent / f"{self.kind.name}-killed"
-                delay = self.rng.uniform(0, 1.5 * self._service_s)
-                is_killed = kill_a_service(folder, self.path, delay, clusters=clusters)
+                folder, before = self.path.parent / f"{self.kind.name}-killed", self._planned_services()
+                is_killed = kill_a_service(
+                    folder,
+                    self.path,
+                    lambda: not self._planned_services() <= before,
+                    self.rng.uniform(0, KILLED_WITHIN_S),
+                )
                 self.happened["services killed" if is_killed else "services ended before the kill"] += 1
             else:
-                self._maintain(clusters=clusters)
+                self._maintain()
 
     def compare_with_hudi(self) -> set[str]:
         """Hudi's snapshot, with the commit times. Returns the file groups of its rows."""
@@ -143,8 +153,8 @@ class TableLife:
     def end(self) -> None:
         """The last services, and what they leave."""
         with self._serving:
-            self._maintain(clusters=True)
-            self._maintain(clusters=False)
+            self._maintain()
+            self._maintain()
             self.peers.services.ask("clean", self.path)
         self._compare(
             "snapshot at the end",
@@ -160,9 +170,7 @@ class TableLife:
 
     def active(self) -> list[Completed]:
         """The completed instants of the active timeline, by requested time."""
-        layout = ".hoodie/timeline" if self.kind.version >= 8 else ".hoodie"
-        names = (path.name for path in (self.path / layout).iterdir())
-        completed = sorted(item for item in map(completed_of, names) if item)
+        completed = sorted(item for item in map(completed_of, self._timeline()) if item)
         self.known |= {item.requested: item for item in completed}
         return completed
 
@@ -184,6 +192,13 @@ class TableLife:
         operations = Counter(commit.action for commit in self.model.commits)
         return f"{self.kind.name}: {len(self.model.commits)} commits {dict(operations)}, {dict(self.happened)}"
 
+    def _timeline(self) -> list[str]:
+        folder = self.path / (".hoodie/timeline" if self.kind.version >= 8 else ".hoodie")
+        return [path.name for path in folder.iterdir()]
+
+    def _planned_services(self) -> set[str]:
+        return {name for name in self._timeline() if is_planned_service(name)}
+
     def _write(self, write: Write) -> None:
         for _ in range(ATTEMPTS):
             answer = self.peers.writer.ask("write", self.path, operation=write.operation, rows=write.rows)
@@ -199,7 +214,7 @@ class TableLife:
         """A write of real Hudi, without services of others, because it takes no lock. What a killed service left is
         carried out before: Hudi refuses to update groups of a pending clustering."""
         with self._serving:
-            self._maintain(clusters=True)
+            self._maintain()
             write = self.model.drawn(HUDIS_OPERATIONS)
             options = hudis_options(self.kind.version, self.kind.table_type, "simple") | {
                 "hoodie.table.name": self.path.name,
@@ -212,14 +227,15 @@ class TableLife:
         self.model.apply(write, requested, completion or requested)
         self.happened["Hudi's writes"] += 1
 
-    def _maintain(self, *, clusters: bool) -> None:
+    def _maintain(self) -> None:
         before, commits = self.active(), len(self.model.commits)
-        answer = self.peers.services.ask("maintain", self.path, clusters=clusters)
-        if answer["refused"]:
-            self.happened["services refused"] += 1
+        answer = self.peers.services.ask("maintain", self.path)
+        self.happened["service runs"] += 1
+        if "refused" in answer:
+            self.happened["service runs refused"] += 1
+            self.refusals.append(answer["refused"])
             return
         self.measure("maintain", answer["cpu_s"])
-        self._service_s = 0.5 * self._service_s + 0.5 * answer["cpu_s"]
         for name, number in answer["done"].items():
             self.happened[name] += number
         self._judge_folders(before, len(self.model.commits) - commits + 1)
@@ -229,8 +245,12 @@ class TableLife:
         files, active = self.data_files(), self.active()
         lines = crowded(active, KEEP_MAX, commits)
         writes = [item.requested for item in before if item.action in WRITES]
-        if len(writes) > 2 * RETAINED + LENIENT:
-            lines += not_cleaned(files, self.known, writes[-2 * RETAINED - LENIENT])
+        if len(writes) > RETAINED + LENIENT:
+            run = Run(writes[-1], writes[-RETAINED - LENIENT])
+            if earliest := settled(self._runs, run.earliest):
+                lines += not_cleaned(files, self.known, earliest)
+                self.happened["cleans judged"] += 1
+            self._runs.append(run)
         self.problems += [f"{self.kind.name}, after {len(self.model.commits)} commits: {line}" for line in lines]
 
     def _compare_reads(self) -> None:

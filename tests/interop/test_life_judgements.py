@@ -14,14 +14,17 @@ from tests.interop.chaos_writer import folded
 from tests.interop.life_judgements import (
     Completed,
     DataFile,
+    Run,
     completed_of,
     crowded,
     data_file_of,
     group_of,
     is_of_timeline,
+    is_planned_service,
     not_cleaned,
     not_newest,
     orphans,
+    settled,
 )
 from tests.interop.life_model import OPERATIONS, Read, TableModel, Write
 from tests.interop.life_peers import LifePeer
@@ -101,6 +104,8 @@ def test_names_of_both_layouts() -> None:
     states = (f"{at(1)}.inflight", f"{at(1)}.commit.requested", f"{at(1)}.deltacommit.inflight")
     for name in (*states, newer, older):
         assert is_of_timeline(name) and (completed_of(name) is None) == (name in states)
+    assert [name for name in states if is_planned_service(name)] == []
+    assert all(is_planned_service(f"{at(1)}.{service}.requested") for service in ("compaction", "clustering", "clean"))
     assert not is_of_timeline("hoodie.properties") and not is_of_timeline(f".{older}.crc")
     assert data_file_of("x", f"{FILE_ID}_0-1-0_{at(1)}.parquet") == DataFile(f"x/{FILE_ID}", at(1), False)
     assert data_file_of("x", f".{FILE_ID}_{at(1)}.log.1_0-1-0") == DataFile(f"x/{FILE_ID}", at(1), True)
@@ -131,6 +136,12 @@ def test_file_that_a_clean_forgot_is_found(left: list[str], wrong: list[str]) ->
     lines = not_cleaned(files(*left), known(10, 12, 20, 22, 29, 40, 42), at(30))
     assert [line for line in lines for name in wrong if f"of {at(int(name[1:]))} is left" in line] == lines
     assert len(lines) == len(wrong)
+
+
+def test_file_of_a_group_that_was_replaced_meanwhile_may_be_left_for_two_runs() -> None:
+    runs = [Run(at(30), at(10)), Run(at(60), at(40)), Run(at(90), at(70))]
+    assert [settled(runs[:-1], run.earliest) for run in runs] == ["", at(10), at(40)]
+    assert settled(runs[:1], at(30)) == "" and settled([], at(30)) == ""
 
 
 def test_log_that_completed_after_the_compaction_was_planned_belongs_to_the_new_base_file() -> None:

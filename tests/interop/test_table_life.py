@@ -104,10 +104,10 @@ class Life:
             self._pause()
         self.services.stop()
         assert self.services.failure is None, self.services.failure
-        for table in self.tables:
-            table.end()
         waited(self._have_caught_up, PROGRESS_S, "the last commit in every group")
         self.readers.end()
+        for table in self.tables:
+            table.end()
         self.peers.stop()
 
     def problems(self, folder: pathlib.Path) -> list[str]:
@@ -155,6 +155,8 @@ class Life:
 
     def _attend(self) -> None:
         assert self.services.failure is None, self.services.failure
+        for table in self.tables:
+            assert not table.problems, "\n".join(table.problems[:20])
         self.readers.attend(STRIKES_S)
         at_s = time.monotonic() - self.began
         if at_s < self._sizes_at:
