@@ -20,7 +20,6 @@ from penstock.table.timeline.instants import Action, Instant
 from penstock.table.timeline.services.plans import ClusteringSlice, CompactionGroup
 from penstock.writer.index.slices import LatestSlice
 from penstock.writer.metadata_table.update import refuse_unkept
-from penstock.writer.rows.row_operations import STORES_OPERATIONS
 from penstock.writer.table_services.planned_slices import planned_paths, planned_slice
 from penstock.writer.transaction.transaction import WriteEnvironment, is_clustering
 
@@ -80,19 +79,14 @@ def open_serviced(path: str, timeline_timezone: str, *, keeps_metadata: bool = F
 def open_rewritten(path: str, timeline_timezone: str) -> ServicedTable:
     """Opens a table for a service that rewrites rows: a compaction or a clustering.
 
-    UnsupportedFeature for a table that is not written (`refuse_unwritten`), or that stores operations;
-    ConfigurationError for a LOCAL timeline without a zone.
+    UnsupportedFeature for a table that is not written (`refuse_unwritten`); ConfigurationError for a LOCAL timeline
+    without a zone.
     """
     storage = open_writable(path)
     table = HudiTable(storage, load_properties(storage))
     refuse_unwritten(table)
     environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
     serviced = ServicedTable(table=table, storage=storage, environment=environment)
-    if table.properties.raw.get(STORES_OPERATIONS, "").strip().lower() == "true":
-        raise UnsupportedFeature(
-            f"{serviced.where} stores operations ({STORES_OPERATIONS}=true): it is not compacted or clustered by "
-            "Penstock yet; let Hudi do it"
-        )
     return serviced
 
 
