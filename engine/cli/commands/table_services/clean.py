@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
+from penstock.engine.cli.commands.table_services.options import DryRun, Form, Table, Zone
 from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
 
 
 def clean(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="Path of a table on a local file system.")],
+    table: Table,
     commits: Annotated[
         int | None,
         typer.Option("--commits", help="Keep the states at the newest commits; 10 by default.", show_default=False),
@@ -22,7 +23,7 @@ def clean(
         int | None,
         typer.Option("--file-versions", help="Keep the newest slices of each file group.", show_default=False),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; list what would be deleted.")] = False,
+    dry_run: DryRun = False,
     keep_from: Annotated[
         str | None,
         typer.Option(
@@ -32,10 +33,8 @@ def clean(
             show_default=False,
         ),
     ] = None,
-    timeline_timezone: Annotated[
-        str, typer.Option("--timeline-timezone", metavar="ZONE", help="Zone of the writers of a LOCAL timeline.")
-    ] = "",
-    form: Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")] = ReportFormat.TABLE,
+    timeline_timezone: Zone = "",
+    form: Form = ReportFormat.TABLE,
 ) -> None:
     """Delete the files that only older states of a table need."""
     from dataclasses import asdict

@@ -6,26 +6,20 @@ from typing import Annotated
 
 import typer
 
+from penstock.engine.cli.commands.table_services.options import DryRun, Form, Table, Zone
 from penstock.engine.cli.output.rows import ReportFormat, write_json
-
-_Table = Annotated[str, typer.Argument(metavar="TABLE", help="Path of a table on a local file system.")]
-_Form = Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
-_Zone = Annotated[
-    str, typer.Option("--timeline-timezone", metavar="ZONE", help="Zone of the writers of a LOCAL timeline.")
-]
 
 
 def savepoint(
-    table: _Table,
+    table: Table,
     instant: Annotated[
         str | None, typer.Argument(metavar="INSTANT", help="A completed write; by default the newest.")
     ] = None,
     comment: Annotated[str, typer.Option("--comment", help="Recorded with the savepoint.")] = "",
     delete: Annotated[bool, typer.Option("--delete", help="Delete the savepoint of INSTANT.")] = False,
-    dry_run: _DryRun = False,
-    timeline_timezone: _Zone = "",
-    form: _Form = ReportFormat.TABLE,
+    dry_run: DryRun = False,
+    timeline_timezone: Zone = "",
+    form: Form = ReportFormat.TABLE,
 ) -> None:
     """Protect the files of a write from cleans, so that the table can be restored to it."""
     from dataclasses import asdict
@@ -52,16 +46,16 @@ def savepoint(
 
 
 def restore(
-    table: _Table,
+    table: Table,
     savepoint: Annotated[
         str | None, typer.Argument(metavar="SAVEPOINT", help="The instant of a savepoint; by default the newest one.")
     ] = None,
-    dry_run: _DryRun = False,
+    dry_run: DryRun = False,
     sole_writer: Annotated[
         bool, typer.Option("--sole-writer", help="Nobody else writes the table: roll pending writes back.")
     ] = False,
-    timeline_timezone: _Zone = "",
-    form: _Form = ReportFormat.TABLE,
+    timeline_timezone: Zone = "",
+    form: Form = ReportFormat.TABLE,
 ) -> None:
     """Take a table back to a savepoint: remove all later writes and their rows."""
     from dataclasses import asdict
