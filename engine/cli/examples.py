@@ -34,6 +34,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "penstock savepoint /lake/orders 20261123160217300 --delete",
     ),
     "restore": ("penstock restore /lake/orders --dry-run", "penstock restore /lake/orders 20261123160217300"),
+    "maintain": (
+        "penstock maintain /lake/orders --dry-run",
+        "penstock maintain /lake/orders --hours 48 --skip archive",
+    ),
     "compact": ("penstock compact /lake/orders --dry-run", "penstock compact /lake/orders --partition 2026-11-23"),
     "cluster": (
         "penstock cluster /lake/orders --sort-by city --dry-run",
