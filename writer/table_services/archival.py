@@ -45,12 +45,18 @@ class ArchivePolicy:
 
 
 def instants_to_archive(
-    timeline: Timeline, policy: ArchivePolicy, *, is_merge_on_read: bool, not_cleaned: Collection[str]
+    timeline: Timeline,
+    policy: ArchivePolicy,
+    *,
+    is_merge_on_read: bool,
+    not_cleaned: Collection[str],
+    unread_from: str = "",
 ) -> tuple[Instant, ...]:
     """The completed instants to archive, by requested time: the oldest writes, and cleans and rollbacks before the last
     of these. () while a restore is pending.
 
-    not_cleaned: requested times of the replacecommits of which a replaced file group still has files.
+    not_cleaned: requested times of the replacecommits of which a replaced file group still has files. unread_from:
+    requested time of the first write that a reader which holds the cleaner has not read: a clean counts from it.
     """
     completed = timeline.completed_writes
     is_restored = any(item.action is Action.RESTORE and not item.is_completed for item in timeline.instants)
@@ -61,6 +67,7 @@ def instants_to_archive(
         limits.append(_for_compaction(timeline, policy.delta_commits))
     limits.append(min((item.requested_time for item in timeline.savepoints), default=""))
     limits.append(min((time for time in not_cleaned if timeline.completed_write(time)), default=""))
+    limits.append(unread_from)
     limit = min(filter(None, limits), default="")
     writes = [item for item in completed if not limit or item.requested_time < limit]
     writes = writes[: len(completed) - policy.keep_min]

@@ -6,8 +6,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.engine.cli.commands.table_services.options import DryRun, Form, SoleWriter, Table, Zone
+from penstock.engine.cli.commands.table_services.options import (
+    CONNECTING,
+    DryRun,
+    Form,
+    HoldAtMost,
+    HoldCheckpoints,
+    HoldFor,
+    Server,
+    ServerTable,
+    SoleWriter,
+    Table,
+    Zone,
+    hold_of_flags,
+)
+from penstock.engine.cli.commands.table_services.output import print_holds
+from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
+from penstock.proto.options.registry import EntryPoint
 
 if TYPE_CHECKING:
     from penstock.engine.table_services.maintenance.maintain import Failure, MaintainResult
@@ -17,40 +33,48 @@ def _number(flag: str, text: str) -> object:
     return typer.Option(flag, metavar="N", help=text, show_default=False)
 
 
+_CompactAfter = Annotated[int | None, _number("--compact-after", "Compact after so many delta commits; 5 by default.")]
+_ClusterAfter = Annotated[int | None, _number("--cluster-after", "Cluster after so many writes; by default never.")]
+_SortBy = Annotated[
+    list[str] | None,
+    typer.Option("--sort-by", metavar="COLUMN", help="Column by which a clustering sorts; may be repeated."),
+]
+_Index = Annotated[
+    str | None, typer.Option("--index", help="Index of the table's writers, if the table does not record it.")
+]
+_Commits = Annotated[int | None, _number("--commits", "A clean keeps the states at the newest commits; 10 by default.")]
+_Hours = Annotated[int | None, _number("--hours", "A clean keeps the states of the last hours.")]
+_Versions = Annotated[int | None, _number("--file-versions", "A clean keeps the newest slices of each file group.")]
+_KeepMin = Annotated[int | None, _number("--keep-min", "Completed writes that an archival leaves; 20 by default.")]
+_KeepMax = Annotated[
+    int | None, _number("--keep-max", "Completed writes above which an archival is due; 30 by default.")
+]
+_Skip = Annotated[
+    list[str] | None,
+    typer.Option("--skip", metavar="compact|cluster|clean|archive", help="Leave this service out; may be repeated."),
+]
+
+
+@with_registry_flags(only=CONNECTING, entry_point=EntryPoint.CONSUMER)
 def maintain(
+    context: typer.Context,
     table: Table,
-    compact_after: Annotated[
-        int | None, _number("--compact-after", "Compact after so many delta commits; 5 by default.")
-    ] = None,
-    cluster_after: Annotated[
-        int | None, _number("--cluster-after", "Cluster after so many writes; by default never.")
-    ] = None,
-    sort_by: Annotated[
-        list[str] | None,
-        typer.Option("--sort-by", metavar="COLUMN", help="Column by which a clustering sorts; may be repeated."),
-    ] = None,
-    index: Annotated[
-        str | None, typer.Option("--index", help="Index of the table's writers, if the table does not record it.")
-    ] = None,
-    commits: Annotated[
-        int | None, _number("--commits", "A clean keeps the states at the newest commits; 10 by default.")
-    ] = None,
-    hours: Annotated[int | None, _number("--hours", "A clean keeps the states of the last hours.")] = None,
-    file_versions: Annotated[
-        int | None, _number("--file-versions", "A clean keeps the newest slices of each file group.")
-    ] = None,
-    keep_min: Annotated[
-        int | None, _number("--keep-min", "Completed writes that an archival leaves; 20 by default.")
-    ] = None,
-    keep_max: Annotated[
-        int | None, _number("--keep-max", "Completed writes above which an archival is due; 30 by default.")
-    ] = None,
-    skip: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--skip", metavar="compact|cluster|clean|archive", help="Leave this service out; may be repeated."
-        ),
-    ] = None,
+    flags: dict[str, str | None],
+    compact_after: _CompactAfter = None,
+    cluster_after: _ClusterAfter = None,
+    sort_by: _SortBy = None,
+    index: _Index = None,
+    commits: _Commits = None,
+    hours: _Hours = None,
+    file_versions: _Versions = None,
+    keep_min: _KeepMin = None,
+    keep_max: _KeepMax = None,
+    skip: _Skip = None,
+    hold_for: HoldFor = None,
+    hold_checkpoint: HoldCheckpoints = None,
+    hold_at_most: HoldAtMost = None,
+    server: Server = None,
+    server_table: ServerTable = None,
     dry_run: DryRun = False,
     timeline_timezone: Zone = "",
     sole_writer: SoleWriter = False,
@@ -74,6 +98,7 @@ def maintain(
         ),
         index=index,
         skip=skip or (),
+        hold=hold_of_flags(context, flags, hold_for, hold_checkpoint, hold_at_most, server, server_table),
         dry_run=dry_run,
         timeline_timezone=timeline_timezone,
         sole_writer=sole_writer,
@@ -107,3 +132,4 @@ def _print(table: str, result: MaintainResult, failures: list[Failure], form: Re
     shown = [(name, instant or "-", f"would: {text}" if result.dry_run and name not in reasons else text)
              for name, instant, text in rows]  # fmt: skip
     write_text_table(("service", "instant", "result"), sorted(shown, key=lambda row: order.index(row[0])))
+    print_holds(result.holds)

@@ -55,7 +55,7 @@ def test_failed_service_is_printed_and_is_the_exit_code(
     def conflicts(*_: object, **__: object) -> None:
         raise WriteConflict("another process cleans")
 
-    monkeypatch.setattr(maintain_module, "clean", conflicts)
+    monkeypatch.setattr(maintain_module, "clean_serviced", conflicts)
     assert run(["maintain", str(lake.path), *FEW, "--format", "json"]) == WriteConflict.exit_code
     captured = capsys.readouterr()
     shown = json.loads(captured.out)
