@@ -110,7 +110,10 @@ class EnumeratorService:
         self.streams, self.alignment_sets = StreamRegistry(clock_ms), AlignmentSets(clock_ms)
         observer = self.coordinator.observer
         self.stream_monitor = StreamMonitor(
-            self.streams, lambda name, points: follows.lags(names.path(name), points), clock_ms, observer
+            self.streams,
+            lambda name, points, readers: follows.lags(names.path(name), points, readers),
+            clock_ms,
+            observer,
         )
         aligned = AlignedGroups(self.coordinator, self.alignment_sets)
         shared = (self.checks, self.stream_monitor, aligned, names.names)

@@ -16,6 +16,7 @@ from penstock.engine.table_services.archival_files import (
     write_archive,
 )
 from penstock.engine.table_services.serviced_table import ServicedTable, open_serviced
+from penstock.proto.model.positions import Position
 from penstock.table.files.markers import TEMPORARY_FOLDER
 from penstock.table.files.names import parse_file_name
 from penstock.table.hudi_table import HudiTable
@@ -27,6 +28,7 @@ from penstock.table.timeline.instants import Action, Instant, State, comparable_
 from penstock.table.timeline.services.plans import parse_clean, parse_rollback
 from penstock.writer.metadata_table.archived import drop_outdated, last_compaction
 from penstock.writer.table_services.archival import ArchivePolicy, instants_to_archive
+from penstock.writer.table_services.retention import needed_from, reader_position
 from penstock.writer.transaction.failed_writes import remove_traces_of_ended
 from penstock.writer.transaction.transaction import locked, remove_traces, timeline_path
 
@@ -53,6 +55,7 @@ def archive(
     keep_max: int = 30,
     delta_commits: int = 5,
     dry_run: bool = False,
+    keep_from: Position | str | None = None,
     timeline_timezone: str = "",
 ) -> ArchiveResult:
     """Moves the oldest instants of the table at `path` to its archive, if there are more than `keep_max` completed
@@ -63,22 +66,24 @@ def archive(
     deleted what it replaced, and of a table with a metadata table all that its last compaction has not merged. Cleans
     and rollbacks before the last archived write are archived too.
     * dry_run: nothing changes; the result says what would be archived.
+    * keep_from: the position of a reader, or an order key that it has read: no later write is archived.
     * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
 
     CorruptFile, and nothing is archived, for an instant that readers could not read from the archive; WriteConflict if
     another process holds the table's lock; UnsupportedFeature for a table that is not archived.
     """
     policy = ArchivePolicy(keep_min=keep_min, keep_max=keep_max, delta_commits=delta_commits)
+    reader = reader_position(keep_from)
     serviced = open_serviced(str(path), timeline_timezone)
     if dry_run:
         table = serviced.table.pinned()
-        return _result(table.timeline(), _selected(table, policy))
+        return _result(table.timeline(), _selected(table, policy, reader))
     remove_traces_of_ended(serviced.table, serviced.storage, serviced.environment)
     with locked(serviced.storage, serviced.environment) as check_lock:
         drop_outdated(serviced.unchanged(), serviced.storage)
         table = serviced.unchanged().pinned()
         timeline = table.timeline()
-        instants = _selected(table, policy)
+        instants = _selected(table, policy, reader)
         if not instants:
             return _result(timeline, ())
         files = _state_files(table)
@@ -102,16 +107,16 @@ def _result(timeline: Timeline, instants: Sequence[Instant]) -> ArchiveResult:
     )
 
 
-def _selected(table: HudiTable, policy: ArchivePolicy) -> tuple[Instant, ...]:
+def _selected(table: HudiTable, policy: ArchivePolicy, reader: Position | None) -> tuple[Instant, ...]:
     """The instants to archive. If replacecommits are among them, the folders of the replaced file groups are listed."""
     timeline = table.timeline()
-    is_merge_on_read = table.properties.is_merge_on_read
     select = partial(
         instants_to_archive,
         timeline,
         policy,
-        is_merge_on_read=is_merge_on_read,
+        is_merge_on_read=table.properties.is_merge_on_read,
         metadata_compaction=last_compaction(table),
+        unread_from=needed_from(timeline, reader),
     )
     early = select(not_cleaned=())
     not_cleaned = [item.requested_time for item in early if _has_replaced_files(table, item)]

@@ -212,7 +212,8 @@ class ConsumerGroups:
         if troubled is not description:
             return troubled  # storage that fails or does not answer is not read here
         try:
-            lag = self.split_discovery.follows.lag(self.tables.path(table), progress, description.summary.committed)
+            path, committed = self.tables.path(table), description.summary.committed
+            lag = self.split_discovery.follows.lag(path, progress, committed, ("group", group))
         except Exception as error:  # noqa: BLE001 - the group is described all the same
             code, text = code_and_text(error)
             log_event(

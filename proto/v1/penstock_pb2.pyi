@@ -623,18 +623,20 @@ class ReaderState(_message.Message):
     def __init__(self, reader_id: _Optional[str] = ..., epoch: _Optional[int] = ..., held_splits: _Optional[int] = ..., lease_left_ms: _Optional[int] = ...) -> None: ...
 
 class GroupLag(_message.Message):
-    __slots__ = ("commits", "size_bytes", "seconds", "loss_commits", "loss_seconds")
+    __slots__ = ("commits", "size_bytes", "seconds", "loss_commits", "loss_seconds", "holds_cleaner")
     COMMITS_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     LOSS_COMMITS_FIELD_NUMBER: _ClassVar[int]
     LOSS_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_CLEANER_FIELD_NUMBER: _ClassVar[int]
     commits: int
     size_bytes: int
     seconds: float
     loss_commits: int
     loss_seconds: float
-    def __init__(self, commits: _Optional[int] = ..., size_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., loss_commits: _Optional[int] = ..., loss_seconds: _Optional[float] = ...) -> None: ...
+    holds_cleaner: bool
+    def __init__(self, commits: _Optional[int] = ..., size_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., loss_commits: _Optional[int] = ..., loss_seconds: _Optional[float] = ..., holds_cleaner: _Optional[bool] = ...) -> None: ...
 
 class GroupAlignment(_message.Message):
     __slots__ = ("set", "ceiling_us", "held", "set_number")

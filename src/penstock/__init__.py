@@ -38,11 +38,13 @@ if TYPE_CHECKING:
     from penstock.engine.write.rollback import rollback
     from penstock.proto.model.groups import ResetOutcome
     from penstock.proto.model.positions import Position
+    from penstock.writer.table_services.holds import CleanerHold
 
 
 __all__ = [
     "ArchiveResult",
     "CleanResult",
+    "CleanerHold",
     "ClusteringSizes",
     "ConsumedBatch",
     "Consumer",
@@ -86,6 +88,7 @@ _SUBMODULES = ("daft", "duckdb", "errors", "polars", "ray", "spark")
 _MODULES = {
     "ArchiveResult": "penstock.engine.table_services.archive",
     "CleanResult": "penstock.engine.table_services.clean",
+    "CleanerHold": "penstock.writer.table_services.holds",
     "ClusteringSizes": "penstock.engine.table_services.clustering",
     "ConsumedBatch": "penstock.engine.group.batch",
     "Consumer": "penstock.engine.consumer",

@@ -52,6 +52,7 @@ def instants_to_archive(
     is_merge_on_read: bool,
     not_cleaned: Collection[str],
     metadata_compaction: str | None = None,
+    unread_from: str = "",
 ) -> tuple[Instant, ...]:
     """The completed instants to archive, by requested time: the oldest writes, and cleans and rollbacks before the last
     of these. () while a restore is pending.
@@ -59,6 +60,7 @@ def instants_to_archive(
     not_cleaned: requested times of the replacecommits of which a replaced file group still has files.
     metadata_compaction: requested time of the last completed compaction of the metadata table; '' if it has none yet,
     so that nothing is archived; None without a metadata table.
+    unread_from: requested time of the first write that a reader which holds the cleaner has not read.
     """
     completed = timeline.completed_writes
     is_restored = any(item.action is Action.RESTORE and not item.is_completed for item in timeline.instants)
@@ -72,6 +74,7 @@ def instants_to_archive(
     if metadata_compaction is not None:
         later = (item.requested_time for item in completed if timeline.order_key(item) > metadata_compaction)
         limits.append(min(later, default=""))
+    limits.append(unread_from)
     limit = min(filter(None, limits), default="")
     writes = [item for item in completed if not limit or item.requested_time < limit]
     writes = writes[: len(completed) - policy.keep_min]

@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 NAMES = [
     "ArchiveResult",
     "CleanResult",
+    "CleanerHold",
     "ClusteringSizes",
     "ConsumedBatch",
     "Consumer",

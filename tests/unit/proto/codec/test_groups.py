@@ -135,6 +135,7 @@ lags = st.builds(
     seconds=durations,
     loss_commits=st.none() | numbers,
     loss_seconds=st.none() | durations,
+    holds_cleaner=st.booleans(),
 )
 readers = st.builds(ReaderState, reader_id=names, epoch=numbers, held_splits=counts, lease_left_ms=numbers)
 descriptions = st.builds(

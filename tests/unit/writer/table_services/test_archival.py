@@ -43,6 +43,13 @@ def archived(
     return [item.requested_time for item in instants]
 
 
+def test_writes_that_a_reader_has_not_read_stay() -> None:
+    timeline = timeline_of(*commits(6))
+    for unread, expected in (("", 4), ("30", 2), ("10", 0), ("0", 0), ("90", 4)):
+        instants = instants_to_archive(timeline, SMALL, is_merge_on_read=False, not_cleaned=(), unread_from=unread)
+        assert len(instants) == expected
+
+
 def test_oldest_writes_go_if_there_are_too_many() -> None:
     assert archived(timeline_of(*commits(3))) == []
     assert archived(timeline_of(*commits(5))) == ["10", "20", "30"]
