@@ -22,7 +22,7 @@ def test_each_defect_is_detected_by_its_invariant(broken: Broken) -> None:
 
 @pytest.mark.parametrize(
     ("modules", "controls"),
-    [((group_ledger, group_server, group_world, search), GROUP), ((plan_world,), PLAN)],
+    [((group_ledger, group_server, group_world, search), GROUP), ((plan_world, search), PLAN)],
     ids=["group", "plan"],
 )
 def test_each_invariant_has_a_defect_that_breaks_it(
