@@ -87,6 +87,11 @@ class GroupReplay:
         self.epochs = {0: 0}
         self.generations = {1: self.server.group(self.numbers.live).number}
         self.sequences = [0, 0]
+        self.granted = [0, 0]
+        """By reader: its newest request if the last answer to it has splits, else 0."""
+        self.received = [0, 0]
+        self.copied = (0, 0)
+        """The number of the request that is doubled, and what its reader had received."""
         self.refs: dict[tuple[int, int], Ref] = {}
         self.discoveries: dict[tuple[int, int], Call] = {}
         self.counts: Counter[str] = Counter()
@@ -98,6 +103,7 @@ class GroupReplay:
             "reads": self._reads,
             "discovered": self._discovered,
             "next": self._next,
+            "doubled": self._doubled,
             "synced": self._synced,
             "expired": self._expired,
             "reset": self._reset,
@@ -149,7 +155,14 @@ class GroupReplay:
         self.numbers = self.numbers._replace(live=live, appended=appended)
 
     def _next(self, step: Step) -> None:
-        self.sequences[value(step, "reader")] += 1
+        reader = value(step, "reader")
+        self.received[reader] = self.granted[reader] or self.received[reader]  # it heard the answer
+        self.granted[reader] = 0
+        self.sequences[reader] += 1
+
+    def _doubled(self, step: Step) -> None:
+        reader = value(step, "reader")
+        self.copied = (self.sequences[reader], self.received[reader])
 
     def _synced(self, _: Step) -> None:
         self.numbers = self.numbers._replace(synced=self.numbers.appended)
@@ -178,6 +191,8 @@ class GroupReplay:
         self.numbers = self.numbers._replace(live=live, appended=appended)
         if not value(step, "copy"):  # nobody hears the answer to a second copy
             self._compare_answers(step, answer)
+        elif step["step"] == "ask" and self.copied[0] < self.sequences[reader]:
+            self.counts[f"earlier copy {answer[0]}"] += 1
 
     def _call_of(self, step: Step) -> Call:
         kind, reader = step["step"], value(step, "reader")
@@ -185,7 +200,8 @@ class GroupReplay:
         if kind == "join":
             return ("join", f"{READERS[reader]}-{value(step, 'join')}")
         if kind == "ask":
-            return ("ask", epoch, self.sequences[reader])
+            newest = (self.sequences[reader], self.received[reader])
+            return ("ask", epoch, *(self.copied if value(step, "copy") else newest))
         if kind in ("beat", "leave"):
             return (kind, epoch)
         items = []
@@ -209,7 +225,9 @@ class GroupReplay:
             epoch = value(step, "got")
             agree(step, "epoch", self.epochs.setdefault(epoch, answer[1]), answer[1])
             agree(step, "order of epochs", sorted(self.epochs.values()), [self.epochs[e] for e in sorted(self.epochs)])
-            self.sequences[reader] = 0
+            self.sequences[reader] = self.granted[reader] = self.received[reader] = 0
+        if step["step"] == "ask":
+            self.granted[reader] = self.sequences[reader] if answer[0] == "splits" else 0
         if answer[0] == "splits":
             got = {split for split in range(len(SPLITS)) if value(step, "got") & (1 << split)}
             starts = {SPLITS[split]: value(step, "ordinals")[split] for split in got}

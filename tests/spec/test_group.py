@@ -33,10 +33,13 @@ from tests.state_space import broken_searches
 
 pytestmark = pytest.mark.ops
 FILE = "group.pml"
-COUNTS = {"safety": (428_309, 1_306_081), "liveness": (503_523, 15_894_852)}
+COUNTS = {"safety": (429_199, 1_309_237), "copies": (163_606, 670_261), "liveness": (504_997, 15_919_564)}
 """States and transitions: every clone counts the same."""
+COPY_AND_RESTART = f"KINDS={1 << 1 | 1 << 3}"
 TRACES = ("MOST_FAULTS=8", "EACH_FAULT=0", f"ROWS={ROWS}")
 SEEDS = range(1, 61)
+COPIED = range(1, 61)
+"""Seeds of runs with copies and restarts only, in which copies arrive late."""
 BROKEN = {
     "ANSWERS_BEFORE_SYNC": "durable",
     "EMPTY_ANSWER_FORGOTTEN": "order",
@@ -44,6 +47,7 @@ BROKEN = {
     "EPOCH_UNCHECKED": "fencing",
     "HELD_ASSIGNED_AGAIN": "ownership",
     "HELD_NEVER_DELIVERED": "liveness",
+    "MISSED_NOT_DELIVERED": "order",
     "NO_ORDER": "order",
     "ORDINAL_LOST": "exactly_once",
     "POSITION_BEFORE_THE_LAST_SPLIT": "position",
@@ -118,6 +122,11 @@ def test_every_fair_run_reaches_the_end(tmp_path: pathlib.Path) -> None:
     assert (result.violated, result.states, result.transitions) == ("", *COUNTS["liveness"])
 
 
+def test_every_state_with_a_copy_and_a_restart_keeps_the_invariants(tmp_path: pathlib.Path) -> None:
+    result = search(FILE, tmp_path, ["MOST_FAULTS=2", COPY_AND_RESTART])
+    assert (result.violated, result.states, result.transitions) == ("", *COUNTS["copies"])
+
+
 def test_page_has_the_counts() -> None:
     text = (SPEC / "README.md").read_text()
     for states, transitions in COUNTS.values():
@@ -127,6 +136,8 @@ def test_page_has_the_counts() -> None:
 @pytest.mark.parametrize("variant", BROKEN)
 def test_each_broken_variant_violates_its_invariant(variant: str, tmp_path: pathlib.Path) -> None:
     defines, is_liveness = [f"BROKEN_{variant}"], BROKEN[variant] == "liveness"
+    if variant == "MISSED_NOT_DELIVERED":  # needs a call that arrives twice, and a restart
+        defines += ["MOST_FAULTS=2", COPY_AND_RESTART]
     if variant == "EPOCH_UNCHECKED":  # needs a call that arrives twice, and a reader that is killed
         defines += ["MOST_FAULTS=2", f"KINDS={1 << 3 | 1 << 6}"]
     if is_liveness:
@@ -169,6 +180,24 @@ def test_core_agrees_with_every_trace(traces: list[str]) -> None:
     calls = {"join", "ask", "part", "finish", "commit", "discovered", "synced"}
     answers = {"joined", "splits", "nothing", "end", "committed", "fenced", "alive", "gone"}
     assert faults | calls | {f"answer {answer}" for answer in answers} <= set(counts), counts
+
+
+def copied_run(seed: int) -> str:
+    return random_run(FILE, seed, [*TRACES, COPY_AND_RESTART, "LATE_COPIES"])
+
+
+def test_core_agrees_with_copies_of_earlier_requests() -> None:
+    counts: Counter[str] = Counter()
+    for seed in COPIED:
+        counts += replay(copied_run(seed))
+    assert counts["earlier copy splits"] >= 4, counts
+
+
+def test_server_that_ignores_what_was_received_disagrees_with_a_trace() -> None:
+    class Changed(broken_searches.IgnoresWhatWasReceived, ReplayServer):
+        pass
+
+    assert disagreement(map(copied_run, COPIED), Changed)
 
 
 @pytest.mark.parametrize("defect", BROKEN_CORES)
