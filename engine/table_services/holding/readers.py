@@ -18,8 +18,8 @@ from penstock.proto.options.registry import EntryPoint, parse_options
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.instants import Instant
 from penstock.table.timeline.services.holds import RecordedHold, encode_holds
+from penstock.writer.table_services.holds import CleanerHold as CleanerHold
 from penstock.writer.table_services.holds import (
-    CleanerHold,
     HoldBound,
     HoldState,
     ReaderKind,

@@ -29,6 +29,7 @@ NAMES = [
     "MaintainResult",
     "PlannedSplit",
     "Position",
+    "ReaderSavepoints",
     "ResetOutcome",
     "RestoreResult",
     "SavepointResult",
@@ -56,6 +57,7 @@ NAMES = [
     "restore",
     "rollback",
     "savepoint",
+    "savepoint_readers",
     "spark",
     "write",
 ]
