@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import partial
@@ -15,6 +15,7 @@ from penstock.engine.table_services.archival_files import (
     merge_history,
     write_archive,
 )
+from penstock.engine.table_services.metadata_services import metadata_kept_from, metadata_policy, metadata_table
 from penstock.engine.table_services.serviced_table import ServicedTable, open_serviced
 from penstock.proto.model.positions import Position
 from penstock.table.files.markers import TEMPORARY_FOLDER
@@ -64,7 +65,7 @@ def archive(
     More stay while they are needed: those from the earliest pending write on, from the first savepoint on, of a merge-
     on-read table the newest `delta_commits` deltacommits since the last compaction, a replacecommit until a clean has
     deleted what it replaced, and of a table with a metadata table all that its last compaction has not merged. Cleans
-    and rollbacks before the last archived write are archived too.
+    and rollbacks before the last archived write are archived too, and then instants of the metadata table.
     * dry_run: nothing changes; the result says what would be archived.
     * keep_from: the position of a reader, or an order key that it has read: no later write is archived.
     * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
@@ -77,26 +78,37 @@ def archive(
     serviced = open_serviced(str(path), timeline_timezone)
     if dry_run:
         table = serviced.table.pinned()
-        return _result(table.timeline(), _selected(table, policy, reader))
+        return _result(table.timeline(), _selected(table, policy, needed_from(table.timeline(), reader)))
     remove_traces_of_ended(serviced.table, serviced.storage, serviced.environment)
     with locked(serviced.storage, serviced.environment) as check_lock:
         drop_outdated(serviced.unchanged(), serviced.storage)
         table = serviced.unchanged().pinned()
-        timeline = table.timeline()
-        instants = _selected(table, policy, reader)
-        if not instants:
-            return _result(timeline, ())
-        files = _state_files(table)
-        keys = [_key(item) for item in instants]
-        done = archived_already(serviced, table, keys)
-        for chunk in _chunks(serviced, table, [files[key] for key in keys if key not in done]):
-            check_lock()
-            write_archive(serviced, table, chunk)
+        instants = _selected(table, policy, needed_from(table.timeline(), reader))
+        _archive(serviced, table, instants, check_lock)
+        with metadata_table(serviced) as metadata:
+            if metadata is not None:
+                own = metadata.table.pinned()
+                kept = metadata_kept_from(serviced.table.unpinned().timeline())
+                _archive(metadata, own, _selected(own, metadata_policy(policy), kept), check_lock)
+    return _result(table.timeline(), instants)
+
+
+def _archive(
+    serviced: ServicedTable, table: HudiTable, instants: Sequence[Instant], check_lock: Callable[[], None]
+) -> None:
+    """Moves these instants of a pinned table to its archive."""
+    if not instants:
+        return
+    files = _state_files(table)
+    keys = [_key(item) for item in instants]
+    done = archived_already(serviced, table, keys)
+    for chunk in _chunks(serviced, table, [files[key] for key in keys if key not in done]):
         check_lock()
-        _delete(serviced, table, [files[key] for key in keys])
-        if table.properties.layout == 2:
-            merge_history(serviced, table)
-    return _result(timeline, instants)
+        write_archive(serviced, table, chunk)
+    check_lock()
+    _delete(serviced, table, [files[key] for key in keys])
+    if table.properties.layout == 2:
+        merge_history(serviced, table)
 
 
 def _result(timeline: Timeline, instants: Sequence[Instant]) -> ArchiveResult:
@@ -107,8 +119,9 @@ def _result(timeline: Timeline, instants: Sequence[Instant]) -> ArchiveResult:
     )
 
 
-def _selected(table: HudiTable, policy: ArchivePolicy, reader: Position | None) -> tuple[Instant, ...]:
-    """The instants to archive. If replacecommits are among them, the folders of the replaced file groups are listed."""
+def _selected(table: HudiTable, policy: ArchivePolicy, keep_from: str = "") -> tuple[Instant, ...]:
+    """The instants to archive, all before `keep_from` if that is not ''. If replacecommits are among them, the folders
+    of the replaced file groups are listed."""
     timeline = table.timeline()
     select = partial(
         instants_to_archive,
@@ -116,7 +129,7 @@ def _selected(table: HudiTable, policy: ArchivePolicy, reader: Position | None) 
         policy,
         is_merge_on_read=table.properties.is_merge_on_read,
         metadata_compaction=last_compaction(table),
-        unread_from=needed_from(timeline, reader),
+        keep_from=keep_from,
     )
     early = select(not_cleaned=())
     not_cleaned = [item.requested_time for item in early if _has_replaced_files(table, item)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.engine.table_services.cleaning_facts import pending_cleans
 from penstock.engine.table_services.cleans import carry_out, plan_clean, schedule_clean
 from penstock.engine.table_services.holding.readers import Held, held_by, hold_options
+from penstock.engine.table_services.metadata_services import clean_metadata
 from penstock.engine.table_services.serviced_table import ServicedTable, open_serviced
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import Position
@@ -105,10 +106,9 @@ def clean_serviced(
         return _result(policy, "", names, plans, plan_clean(pinned, serviced, policy, oldest), held)
     plans = [carry_out(serviced, item, oldest) for item in pending]
     planned = schedule_clean(serviced, policy, oldest, held.recorded)
-    if planned is None:
-        return _result(policy, "", names, plans, None, held)
-    plan = carry_out(serviced, planned, oldest)
-    return _result(policy, planned.requested_time, names, plans, plan, held)
+    plan = None if planned is None else carry_out(serviced, planned, oldest)
+    clean_metadata(serviced, policy)
+    return _result(policy, "" if planned is None else planned.requested_time, names, plans, plan, held)
 
 
 def clean_policy(commits: int | None, hours: int | None, file_versions: int | None) -> CleanPolicy:

@@ -60,7 +60,8 @@ def plan_clean(
     earliest = "" if retained.earliest is None else str(retained.earliest.requested_time)
     files: dict[str, tuple[str, ...]] = {}
     empty: list[str] = []
-    for partition in _partitions(table, timeline, earliest, savepoints, policy):
+    partitions = serviced.partitions or _partitions(table, timeline, earliest, savepoints, policy)
+    for partition in partitions:
         present = data_files(table, partition)
         names = files_to_delete(present, facts, policy, retained.protected_from)
         if names:

@@ -34,6 +34,8 @@ class ServicedTable:
     """Its files."""
     environment: WriteEnvironment
     """Clocks, and the zone of the timeline."""
+    partitions: tuple[str, ...] | None = None
+    """The partitions that a clean looks at; None for those that it finds."""
 
     @property
     def where(self) -> str:

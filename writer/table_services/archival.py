@@ -52,21 +52,21 @@ def instants_to_archive(
     is_merge_on_read: bool,
     not_cleaned: Collection[str],
     metadata_compaction: str | None = None,
-    unread_from: str = "",
+    keep_from: str = "",
 ) -> tuple[Instant, ...]:
     """The completed instants to archive, by requested time: the oldest writes, and cleans and rollbacks before the last
     of these. () while a restore is pending.
 
     not_cleaned: requested times of the replacecommits of which a replaced file group still has files.
     metadata_compaction: requested time of the last completed compaction of the metadata table; '' if it has none yet,
-    so that nothing is archived; None without a metadata table.
-    unread_from: requested time of the first write that a reader which holds the cleaner has not read.
+    so that nothing is archived; None without a metadata table. keep_from: the requested time from which on all
+    instants stay, such as the first write that a reader which holds the cleaner has not read; '' for none.
     """
     completed = timeline.completed_writes
     is_restored = any(item.action is Action.RESTORE and not item.is_completed for item in timeline.instants)
     if len(completed) <= policy.keep_max or is_restored or metadata_compaction == "":
         return ()
-    limits = [_before_pending(timeline)]
+    limits = [keep_from, _before_pending(timeline)]
     if is_merge_on_read:
         limits.append(_for_compaction(timeline, policy.delta_commits))
     limits.append(min((item.requested_time for item in timeline.savepoints), default=""))
@@ -74,7 +74,6 @@ def instants_to_archive(
     if metadata_compaction is not None:
         later = (item.requested_time for item in completed if timeline.order_key(item) > metadata_compaction)
         limits.append(min(later, default=""))
-    limits.append(unread_from)
     limit = min(filter(None, limits), default="")
     writes = [item for item in completed if not limit or item.requested_time < limit]
     writes = writes[: len(completed) - policy.keep_min]

@@ -10,13 +10,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from penstock.engine.table_services import metadata_services
 from penstock.engine.table_services.archive import archive
+from penstock.engine.table_services.clean import clean
 from penstock.engine.table_services.compaction import compact
 from penstock.engine.table_services.restore import restore
 from penstock.engine.table_services.savepoints import delete_savepoint, savepoint
+from penstock.engine.table_services.serviced_table import open_serviced
 from penstock.engine.write.rollback import rollback
 from penstock.proto.errors import TableError
+from penstock.table.storage.local_writes import LocalStorage
 from penstock.writer.metadata_table import compaction
+from penstock.writer.metadata_table.opened import WritableMetadata
+from penstock.writer.table_services.retention import KeepCommits
 from tests.unit.engine.table_services.test_service_kills import killed_at
 from tests.unit.engine.write.recorded_storage import FIRST, KINDS, SECOND, Kind, Lake, Row, upserted
 from tests.unit.writer.metadata_table.metadata_tables import instants, list_partitions, listed, listings
@@ -56,6 +62,69 @@ def test_nothing_is_archived_that_the_metadata_table_has_not_compacted(
     assert lake.rows() == rows
     check(lake.path)
     lake.write(SECOND)
+    check(lake.path)
+
+
+def inner_files(lake: Lake) -> set[str]:
+    return {
+        file.name for file in (lake.path / ".hoodie/metadata/files").iterdir() if not file.name.endswith("_metadata")
+    }
+
+
+@kinds
+def test_metadata_table_is_cleaned_and_archived_too(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    """Both keep what a reader of the newest state needs, and the metadata table keeps what the table has."""
+    monkeypatch.setattr(compaction, "AFTER", 3)
+    monkeypatch.setattr(metadata_services, "AFTER", 3)
+    monkeypatch.setattr(metadata_services, "_LEAST_COMMITS", 4)
+    monkeypatch.setattr(metadata_services, "_READERS_NEED", 0)
+    lake = lake_of(tmp_path, kind, monkeypatch)
+    for seq in range(2, 14):
+        lake.write([("k1", seq, "oslo")])
+    rows, before = lake.rows(), inner_files(lake)
+    if kind[1] == "merge_on_read":
+        compact(str(lake.path))
+    clean(str(lake.path), commits=2)
+    gone = before - inner_files(lake)
+    assert any(name.endswith(".hfile") for name in gone) and any(".log." in name for name in gone)
+    assert lake.rows() == rows
+    check(lake.path)
+    lake.write([("k2", 20, "riga")])
+    archive(str(lake.path), keep_min=2, keep_max=3, delta_commits=1)
+    inner = WritableMetadata.open(LocalStorage(str(lake.path)))
+    archived = {item.requested_time for item in inner.table.archive().instants}
+    active = {item.requested_time for item in inner.timeline.instants}
+    first = lake.table().timeline().first_active
+    assert len(archived) >= 5 and max(archived) < first and not archived & active
+    assert {item.requested_time for item in lake.table().timeline().completed_writes} <= active
+    for seq in range(30, 38):
+        lake.write([("k2", seq, "riga")])
+        check(lake.path)
+    clean(str(lake.path), commits=2)
+    archive(str(lake.path), keep_min=2, keep_max=3, delta_commits=1)
+    check(lake.path)
+    newer = WritableMetadata.open(LocalStorage(str(lake.path))).table.archive().instants
+    assert len(newer) > len(archived) and lake.rows()[2:3] == [("k2", 37, "riga")]
+
+
+def test_metadata_table_that_hudi_cleans_is_left_alone(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "AFTER", 2)
+    monkeypatch.setattr(metadata_services, "_LEAST_COMMITS", 1)
+    lake = lake_of(tmp_path, KINDS[1], monkeypatch)
+    for seq in range(2, 9):
+        lake.write([("k1", seq, "oslo")])
+    list_partitions(lake.path, "column_stats,files")
+    before = inner_files(lake)
+    metadata_services.clean_metadata(open_serviced(str(lake.path), ""), KeepCommits(1))
+    assert inner_files(lake) == before
+    list_partitions(lake.path, "files")
+    metadata_services.clean_metadata(open_serviced(str(lake.path), ""), KeepCommits(1))
+    assert inner_files(lake) == before, "readers may read the logs of which a compaction is new"
+    monkeypatch.setattr(metadata_services, "_READERS_NEED", 0)
+    metadata_services.clean_metadata(open_serviced(str(lake.path), ""), KeepCommits(1))
+    assert inner_files(lake) < before
     check(lake.path)
 
 

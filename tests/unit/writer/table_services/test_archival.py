@@ -46,7 +46,7 @@ def archived(
 def test_writes_that_a_reader_has_not_read_stay() -> None:
     timeline = timeline_of(*commits(6))
     for unread, expected in (("", 4), ("30", 2), ("10", 0), ("0", 0), ("90", 4)):
-        instants = instants_to_archive(timeline, SMALL, is_merge_on_read=False, not_cleaned=(), unread_from=unread)
+        instants = instants_to_archive(timeline, SMALL, is_merge_on_read=False, not_cleaned=(), keep_from=unread)
         assert len(instants) == expected
 
 
