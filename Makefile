@@ -20,7 +20,7 @@ CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked
 # JVMs of Spark start in a third of the processor time.
 SPARK_JVM = SPARK_SUBMIT_OPTS="$$($(WHEEL_PY) -P tools/spark_classes.py)"
 
-.PHONY: help demo test test-rest test-all test-ops test-ops-only check long mutants soak endurance proto docs site locks release bench parts java lint wheel types types-only clean
+.PHONY: help demo test test-rest test-all test-ops test-ops-only check long mutants soak endurance life proto docs site locks release bench parts java lint wheel types types-only clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -64,6 +64,11 @@ endurance: MINUTES ?= 120
 endurance: java .venv/.ready wheel ## all kinds of streams and readers beside a real writer for MINUTES=120: nothing may grow; writes docs/results/
 	@$(SPARK_JVM) PENSTOCK_ENDURANCE_SECONDS=$$(( $(MINUTES) * 60 )) PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py \
 		tests/interop/test_endurance.py
+
+life: MINUTES ?= 120
+life: java .venv/.ready wheel ## two tables with writers, table services that are killed, and readers for MINUTES=120; writes docs/results/
+	@PENSTOCK_LIFE_SECONDS=$$(( $(MINUTES) * 60 )) PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py \
+		tests/interop/test_table_life.py
 
 proto: .venv/.ready ## regenerate the gRPC stubs in proto/v1
 	@$(PY) tools/generate_stubs.py

@@ -257,10 +257,15 @@ class EnumeratorService:
         return self.groups.heartbeat(member)
 
     def request_splits(
-        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+        self,
+        member: Member,
+        max_splits: int,
+        sequence: int,
+        without: tuple[str, ...] = (),
+        received: int | None = None,
     ) -> GroupAnswer:
         """See `GroupService.request_splits`."""
-        return self.groups.request_splits(member, max_splits, sequence, without)
+        return self.groups.request_splits(member, max_splits, sequence, without, received)
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
         """See `GroupService.commit_splits`."""

@@ -317,6 +317,8 @@ class StorageError(PenstockError):
     grpc_status = "UNAVAILABLE"
     exit_code = 75
     retryable = True
+    left_timeline: bool = False
+    """Whether an instant was archived or rolled back between a listing of the timeline and the read of its file."""
     advice = "retry; if the error persists, check the storage that the text names"
 
 

@@ -343,7 +343,10 @@ inline decide_commit(r, e, some, is_part) {
         reply = committed;
         for (s : 0 .. SPLITS - 1) {
             if
-            :: (some & bit_of(s)) && live.status[s] != DONE && commit_of(s) > live.position &&
+            :: (some & bit_of(s)) &&
+#ifndef BROKEN_REPEATED_COMMIT_UNKNOWN
+                live.status[s] != DONE && commit_of(s) > live.position && /* a repeated commit has no effect */
+#endif
 #ifdef BROKEN_EPOCH_UNCHECKED
                 live.status[s] != HELD_BY(r) -> reply = unknown
 #else

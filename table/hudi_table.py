@@ -338,10 +338,12 @@ class HudiTable:
             raise self._gone(file_name) from error
 
     def _gone(self, file_name: str) -> StorageError:
-        return StorageError(
+        error = StorageError(
             f"timeline file {self._path(file_name)} of table {self._name} was deleted: its instant was archived or "
             "rolled back while the table was read; a retry may succeed"
         )
+        error.left_timeline = True
+        return error
 
 
 def open_table(base_path: str, commits: CommitCache | None = None) -> HudiTable:

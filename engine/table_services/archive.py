@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from typing import Final
 
 from penstock.engine.table_services.archival_files import (
@@ -24,6 +25,7 @@ from penstock.table.timeline.archive_v1_encoder import StateFile
 from penstock.table.timeline.commits import MAX_COMMIT_BYTES, parse_commit
 from penstock.table.timeline.instants import Action, Instant, State, comparable_action, parse_instant_file
 from penstock.table.timeline.services.plans import parse_clean, parse_rollback
+from penstock.writer.metadata_table.archived import drop_outdated, last_compaction
 from penstock.writer.table_services.archival import ArchivePolicy, instants_to_archive
 from penstock.writer.transaction.failed_writes import remove_traces_of_ended
 from penstock.writer.transaction.transaction import locked, remove_traces, timeline_path
@@ -57,8 +59,9 @@ def archive(
     writes on the active timeline; about `keep_min` stay. No row changes, and readers still see all instants.
 
     More stay while they are needed: those from the earliest pending write on, from the first savepoint on, of a merge-
-    on-read table the newest `delta_commits` deltacommits since the last compaction, and a replacecommit until a clean
-    has deleted what it replaced. Cleans and rollbacks before the last archived write are archived too.
+    on-read table the newest `delta_commits` deltacommits since the last compaction, a replacecommit until a clean has
+    deleted what it replaced, and of a table with a metadata table all that its last compaction has not merged. Cleans
+    and rollbacks before the last archived write are archived too.
     * dry_run: nothing changes; the result says what would be archived.
     * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
 
@@ -72,6 +75,7 @@ def archive(
         return _result(table.timeline(), _selected(table, policy))
     remove_traces_of_ended(serviced.table, serviced.storage, serviced.environment)
     with locked(serviced.storage, serviced.environment) as check_lock:
+        drop_outdated(serviced.unchanged(), serviced.storage)
         table = serviced.unchanged().pinned()
         timeline = table.timeline()
         instants = _selected(table, policy)
@@ -102,11 +106,16 @@ def _selected(table: HudiTable, policy: ArchivePolicy) -> tuple[Instant, ...]:
     """The instants to archive. If replacecommits are among them, the folders of the replaced file groups are listed."""
     timeline = table.timeline()
     is_merge_on_read = table.properties.is_merge_on_read
-    early = instants_to_archive(timeline, policy, is_merge_on_read=is_merge_on_read, not_cleaned=())
+    select = partial(
+        instants_to_archive,
+        timeline,
+        policy,
+        is_merge_on_read=is_merge_on_read,
+        metadata_compaction=last_compaction(table),
+    )
+    early = select(not_cleaned=())
     not_cleaned = [item.requested_time for item in early if _has_replaced_files(table, item)]
-    if not not_cleaned:
-        return early
-    return instants_to_archive(timeline, policy, is_merge_on_read=is_merge_on_read, not_cleaned=not_cleaned)
+    return select(not_cleaned=not_cleaned) if not_cleaned else early
 
 
 def _has_replaced_files(table: HudiTable, instant: Instant) -> bool:

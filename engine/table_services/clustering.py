@@ -39,7 +39,7 @@ from penstock.writer.transaction.failed_writes import roll_back, roll_back_faile
 from penstock.writer.transaction.heartbeat import has_heartbeat
 from penstock.writer.transaction.services import ScheduledService, schedule
 
-__all__ = ["ClusteringSizes", "cluster", "refuse_buckets"]
+__all__ = ["ClusteringSizes", "cluster", "completed_clusterings", "refuse_buckets"]
 
 log = logging.getLogger("penstock.writer")
 
@@ -146,11 +146,15 @@ def _plan(
     if current.record is not None:
         check_sortable(arrow_schema(current.record), sort_by, serviced.where)
     return plan_clustering(
-        current.slices, busy_groups(current), partitions, sizes, _clusterings(current.table) if sort_by else None
+        current.slices,
+        busy_groups(current),
+        partitions,
+        sizes,
+        completed_clusterings(current.table) if sort_by else None,
     )
 
 
-def _clusterings(table: HudiTable) -> frozenset[str]:
+def completed_clusterings(table: HudiTable) -> frozenset[str]:
     """The requested times of completed clusterings."""
     replacements = (item for item in table.timeline().completed_writes if item.action is Action.REPLACE_COMMIT)
     return frozenset(item.requested_time for item in replacements if table.commit(item).operation == "CLUSTER")

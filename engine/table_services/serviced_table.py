@@ -19,7 +19,6 @@ from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action, Instant
 from penstock.table.timeline.services.plans import ClusteringSlice, CompactionGroup
 from penstock.writer.index.slices import LatestSlice
-from penstock.writer.metadata_table.partitions import ListedPartitions
 from penstock.writer.metadata_table.update import refuse_unkept
 from penstock.writer.rows.row_operations import STORES_OPERATIONS
 from penstock.writer.table_services.planned_slices import planned_paths, planned_slice
@@ -59,8 +58,8 @@ def open_serviced(path: str, timeline_timezone: str, *, keeps_metadata: bool = F
 
     keeps_metadata: whether the service records in a metadata table which files it deletes.
 
-    UnsupportedFeature for a table of another version than 6 and 9, or with a metadata table that the service does not
-    keep current. ConfigurationError for a LOCAL timeline without a zone.
+    UnsupportedFeature for a table of another version than 6 and 9; with `keeps_metadata` as `refuse_unkept`.
+    ConfigurationError for a LOCAL timeline without a zone.
     """
     storage = open_writable(path)
     table = HudiTable(storage, load_properties(storage))
@@ -75,11 +74,6 @@ def open_serviced(path: str, timeline_timezone: str, *, keeps_metadata: bool = F
         )
     if keeps_metadata:
         refuse_unkept(properties)
-    elif ListedPartitions.of(properties).exists:
-        raise UnsupportedFeature(
-            f"{serviced.where} has a metadata table, which would still list files that are deleted: let Hudi do it, or "
-            'write the table once with metadata="off", which removes the metadata table'
-        )
     return serviced
 
 

@@ -22,6 +22,7 @@ from penstock.table.schema.avro import OPERATION, RecordSchema, parse_record_sch
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action
+from penstock.table.timeline.settled_reads import read_current
 from penstock.writer.files.rewritten_base import BATCH
 from penstock.writer.index.locations import FooterTest
 from penstock.writer.index.new_groups import FileSizes, average_row_bytes
@@ -98,9 +99,13 @@ class CurrentTable:
 
 
 def current_table(table: HudiTable) -> CurrentTable:
-    """The table as its timeline is now. Errors of planning a snapshot."""
-    pinned = table.pinned()
-    name = redacted_uri(table.base_path)
+    """The table as its timeline is now, also while another process archives instants. Errors of planning a
+    snapshot."""
+    return read_current(lambda: _current(table.pinned()))
+
+
+def _current(pinned: HudiTable) -> CurrentTable:
+    name = redacted_uri(pinned.base_path)
     try:
         request = PlanRequest(table=name, query=Snapshot(), slots=1, target_split_bytes=MAX_SPLIT_BYTES, metadata=False)
         plan = plan_request(pinned, name, request)

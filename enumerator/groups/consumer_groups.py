@@ -125,14 +125,19 @@ class ConsumerGroups:
         return self.coordinator.settings.lease_ms
 
     def request_splits(
-        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+        self,
+        member: Member,
+        max_splits: int,
+        sequence: int,
+        without: tuple[str, ...] = (),
+        received: int | None = None,
     ) -> GroupAnswer:
         """See `GroupService.request_splits`."""
         key, tables = GroupKey(member.table, member.group), tuple[str, ...]()
         if is_pattern(member.table) and self._is_over_tables(member):
             tables = self.over_tables.present(key)
         ceilings = self.aligned.requested(key, tables)
-        event = ev.RequestSplits(member, max_splits, sequence, tables, frozenset(without), ceilings)
+        event = ev.RequestSplits(member, max_splits, sequence, tables, frozenset(without), ceilings, received)
         answer = self._count_fenced(member, lambda: self.coordinator.handle(event))
         if isinstance(answer, NothingYet | EndOfGroup):
             self.aligned.answered(key, ceilings, ())

@@ -40,6 +40,7 @@ from penstock.proto.model.streams import (
 from penstock.table.arrow_errors import errors_of_table
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.timeline.commit_cache import CommitCache
+from penstock.table.timeline.settled_reads import read_current
 
 MAX_TABLES: Final = 10_000
 """Open tables; the least recently used one is closed."""
@@ -94,7 +95,7 @@ class OpenTables:
     def describe(self, path: str, name: str) -> TableDescription:
         """The table now, under `name`."""
         with errors_of_table(path):
-            return planning.describe(self.current(path), name)
+            return read_current(lambda: planning.describe(self.current(path), name))
 
     def instants(self, path: str, after: str, as_of: str, max_instants: int) -> TimelinePage:
         """See `Enumerator.list_instants`."""
@@ -105,7 +106,7 @@ class OpenTables:
     def newest(self, path: str, after: Position | None, max_commits: int) -> Position:
         """See `Enumerator.newest_position`."""
         with errors_of_table(path):
-            return planning.newest(self.current(path), after, max_commits)
+            return read_current(lambda: planning.newest(self.current(path), after, max_commits))
 
     def plan(self, path: str, name: str, request: PlanRequest) -> Plan:
         """The plan of a request; the table of its scan is `name`."""
@@ -114,14 +115,16 @@ class OpenTables:
             prepared = self.streams.take_plan(path, request)
             if prepared is not None:
                 return _named(prepared, name)
-            table = self.current(path)
-            if isinstance(request.query, SnapshotPart):
-                return plan_part(table, name, request, request.query, self.plan_table)
-            if isinstance(request.query, TopicRanges):
-                from penstock.enumerator.handover.topic_plans import topic_plan
+            return read_current(lambda: self._planned(self.current(path), name, request))
 
-                return topic_plan(table, name, request, request.query.ranges, self._sources.scan)
-            return self.plan_table(table, name, request, ())
+    def _planned(self, table: HudiTable, name: str, request: PlanRequest) -> Plan:
+        if isinstance(request.query, SnapshotPart):
+            return plan_part(table, name, request, request.query, self.plan_table)
+        if isinstance(request.query, TopicRanges):
+            from penstock.enumerator.handover.topic_plans import topic_plan
+
+            return topic_plan(table, name, request, request.query.ranges, self._sources.scan)
+        return self.plan_table(table, name, request, ())
 
     def start_stream(self, path: str, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`."""

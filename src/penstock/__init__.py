@@ -3,9 +3,9 @@
 `read` reads a table into Arrow, `open_table` opens a table that is read several times; `Consumer` reads a table as a
 member of a consumer group; `create_table` creates a table, `write` writes Arrow data into one, `rollback` rolls writes
 back; `compact`, `cluster`, `clean`, `archive`, `savepoint`, `delete_savepoint` and `restore` are table services;
-`errors` holds the exceptions, `spark` the functions for Spark programs, and `daft`, `duckdb`, `polars` and `ray` those
-for these engines. The classes are those of results and settings. Everything else in this package is internal and may
-change.
+`maintain` runs those that are due; `errors` holds the exceptions, `spark` the functions for Spark programs, and `daft`,
+`duckdb`, `polars` and `ray` those for these engines. The classes are those of results and settings. Everything else in
+this package is internal and may change.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.engine.table_services.clustering import ClusteringSizes, cluster
     from penstock.engine.table_services.compaction import compact
     from penstock.engine.table_services.inline_compaction import write
+    from penstock.engine.table_services.maintenance.maintain import MaintainResult, maintain
     from penstock.engine.table_services.restore import RestoreResult, restore
     from penstock.engine.table_services.results import ServiceResult
     from penstock.engine.table_services.savepoints import SavepointResult, delete_savepoint, savepoint
@@ -45,6 +46,7 @@ __all__ = [
     "ClusteringSizes",
     "ConsumedBatch",
     "Consumer",
+    "MaintainResult",
     "PlannedSplit",
     "Position",
     "ResetOutcome",
@@ -66,6 +68,7 @@ __all__ = [
     "delete_savepoint",
     "duckdb",
     "errors",
+    "maintain",
     "open_table",
     "polars",
     "ray",
@@ -86,6 +89,7 @@ _MODULES = {
     "ClusteringSizes": "penstock.engine.table_services.clustering",
     "ConsumedBatch": "penstock.engine.group.batch",
     "Consumer": "penstock.engine.consumer",
+    "MaintainResult": "penstock.engine.table_services.maintenance.maintain",
     "PlannedSplit": "penstock.engine.table.plan",
     "Position": "penstock.proto.model.positions",
     "ResetOutcome": "penstock.proto.model.groups",
@@ -103,6 +107,7 @@ _MODULES = {
     "compact": "penstock.engine.table_services.compaction",
     "create_table": "penstock.engine.write.create",
     "delete_savepoint": "penstock.engine.table_services.savepoints",
+    "maintain": "penstock.engine.table_services.maintenance.maintain",
     "open_table": "penstock.engine.table.table",
     "read": "penstock.engine.arrow",
     "restore": "penstock.engine.table_services.restore",

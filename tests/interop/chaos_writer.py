@@ -175,7 +175,7 @@ class ChaosWriter(threading.Thread):
         self.services[operation] += 1
         before = self.commits[-1].rows if self.commits else {}
         after = self._snapshot()
-        changes = _differences(before, after, requested, "x" if operation == "insert_overwrite" else None)
+        changes = differences(before, after, requested, "x" if operation == "insert_overwrite" else None)
         self.commits.append(Commit(requested, completion or requested, operation, changes, after))
 
     def _snapshot(self) -> dict[Key, tuple[int, str]]:
@@ -185,7 +185,7 @@ class ChaosWriter(threading.Thread):
         return by_key
 
 
-def _differences(
+def differences(
     before: dict[Key, tuple[int, str]], after: dict[Key, tuple[int, str]], requested: str, replaced: str | None
 ) -> tuple[Change, ...]:
     """The changed rows, by value. In a replaced partition every old row is deleted and every new row inserted."""

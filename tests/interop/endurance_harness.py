@@ -117,7 +117,7 @@ class Steady:
             if actor.is_up:
                 continue
             status = actor.process.returncode if actor.process else None
-            assert actor.killed, f"steady {actor.name} ended by itself ({status}): {_tail(actor)}"
+            assert actor.killed, f"steady {actor.name} ended by itself ({status}): {tail_of(actor)}"
             if now >= actor.again_at:
                 actor.start()
         self._each(self.sample_every_s, self._sample_processes)
@@ -149,7 +149,7 @@ class Steady:
                 actor.send(signal.SIGTERM)
             status = None if actor.process is None else actor.process.wait(120)
             if status != 0 and not actor.killed:
-                self.problems.append(f"steady {actor.name} ended with {status}: {_tail(actor)}")
+                self.problems.append(f"steady {actor.name} ended with {status}: {tail_of(actor)}")
 
     def abandon(self) -> None:
         """Kills all processes."""
@@ -210,15 +210,7 @@ class Steady:
             if actor.process and actor.is_up:
                 processes.append((name, psutil.Process(actor.process.pid)))
         for name, process in processes:
-            with contextlib.suppress(psutil.Error), process.oneshot():
-                values = {
-                    "memory": process.memory_info().rss,
-                    "threads": process.num_threads(),
-                    "files": process.num_fds(),
-                    "sockets": len(process.net_connections("all")),
-                }
-                for kind, value in values.items():
-                    self.measured.add(kind, name, time.monotonic() - self.began, value)
+            measure_process(self.measured, name, process, time.monotonic() - self.began)
 
     def _sample_sizes(self) -> None:
         now = time.monotonic() - self.began
@@ -237,6 +229,19 @@ class Steady:
         path = self.folder / "server.toml"
         path.write_text("\n".join(lines) + "\n")
         return path
+
+
+def measure_process(measured: Measurements, name: str, process: psutil.Process, at_s: float) -> None:
+    """Adds the memory, threads, open files and sockets of a process that runs."""
+    with contextlib.suppress(psutil.Error), process.oneshot():
+        values = {
+            "memory": process.memory_info().rss,
+            "threads": process.num_threads(),
+            "files": process.num_fds(),
+            "sockets": len(process.net_connections("all")),
+        }
+        for kind, value in values.items():
+            measured.add(kind, name, at_s, value)
 
 
 def size_of(folder: pathlib.Path) -> int:
@@ -259,5 +264,6 @@ def _visible(folder: pathlib.Path, column: str) -> Iterator[tuple[float, float]]
     return iter(sorted(times))
 
 
-def _tail(actor: Actor) -> str:
+def tail_of(actor: Actor) -> str:
+    """The end of its output."""
     return actor.log.read_text(errors="replace")[-1500:] if actor.log.exists() else "it never started"

@@ -47,10 +47,16 @@ LIMITS: Final = {
     "native memory": Limit("minute", MB, MB),
     "freed memory": Limit("minute", MB, MB),
     "unexplained memory": Limit("minute", MB, MB),
+    "data files": Limit("ratio", 1.25, 1.0, 20.0),
+    "active instants": Limit("more", 8),
+    "other files": Limit("more", 8),
+    "processor time": Limit("ratio", 1.5, 1.0, 0.05),
 }
 """By kind. Bytes for memory, the server's store, checkpoints and state; seconds for latency. The heap of the JVM is
 what is live after a collection; its native memory is that of a category of the JVM's own report; its freed memory is
-what malloc returns when it is asked to; the rest of its resident memory is unexplained."""
+what malloc returns when it is asked to; the rest of its resident memory is unexplained. Data files of a table, instants
+of its active timeline and other files of its metadata folder are numbers; processor time is that of a request in
+seconds."""
 
 
 class Growth(NamedTuple):

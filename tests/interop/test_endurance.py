@@ -109,7 +109,7 @@ def test_nothing_is_lost_and_nothing_grows(hudi: Any, kafka: Any, tmp_path: path
     steady.measure_events()
     problems = [*steady.problems, *killed.problems, *_failures(killed), *_wrong_rows(killed, left, right)]
     note = _note(killed, (left, right))
-    _keep(note, steady.measured)
+    keep(note, steady.measured)
     assert not problems, "\n".join([note, *problems])
     growths = steady.measured.growths()
     judged = {(growth.kind, growth.name) for growth in growths}
@@ -225,7 +225,7 @@ def _note(killed: Killed, writers: tuple[SoakWriter, SoakWriter]) -> str:
     )
 
 
-def _keep(note: str, measured: Measurements) -> None:
+def keep(note: str, measured: Measurements) -> None:
     """Prints on stdout and in the record of `make long`; writes the series if PENSTOCK_KEPT is set."""
     print(note, flush=True)
     if notes := os.environ.get("PENSTOCK_NOTES"):

@@ -25,6 +25,10 @@ NORMAL = {
     "native memory": 40 * MB,
     "freed memory": 10 * MB,
     "unexplained memory": 50 * MB,
+    "data files": 90.0,
+    "active instants": 30.0,
+    "other files": 20.0,
+    "processor time": 0.2,
 }
 LEAKS = {
     "memory": 1.2 * MB,
@@ -39,6 +43,10 @@ LEAKS = {
     "native memory": 1.2 * MB,
     "freed memory": 1.2 * MB,
     "unexplained memory": 1.2 * MB,
+    "data files": 0.7,
+    "active instants": 0.6,
+    "other files": 0.6,
+    "processor time": 0.004,
 }
 """In a minute."""
 HOUR_S = 3600

@@ -42,13 +42,15 @@ class Trip:
         key = self.seq * 7 % 11 + 1
         return [(f"k{key}", self.seq, self.seq % 99, "oslo" if key % 2 else "riga"), (f"n{self.seq}", 1, 1, "bern")]
 
-    def write(self, rows: list[Row], operation: str = "upsert", **options: Any) -> None:
+    def write(self, rows: list[Row], operation: str = "upsert", **options: Any) -> str:
         buckets = 3 if self.index == "bucket" else None
-        write(str(self.path), table_of(rows), operation, index=self.index, buckets=buckets, sole_writer=True, **options)
+        options |= {"index": self.index, "buckets": buckets, "sole_writer": True}
+        instant = write(str(self.path), table_of(rows), operation, **options).instant
         if operation == "upsert":
             self.model.upsert(rows)
         else:
             self.model.overwrite(rows)
+        return instant
 
     def hudi_writes(self, rows: list[Row], **options: str) -> None:
         more = {name.replace("__", "."): value for name, value in options.items()}

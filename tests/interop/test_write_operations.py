@@ -70,7 +70,7 @@ def java_writes(hudi: Any, path: pathlib.Path, records: Sequence[Record], option
         keys=[[key, "x"] for _, key, _, _ in records],
         operations=[kind for kind, *_ in records],
         operation="upsert",
-        options=options | {f"hoodie.{name}": value for name, value in own.items()},
+        options=options | own,
     )
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 from tests.golden.rows import difference as compare_rows
+from tests.interop.hudi_deviations import without_hidden_slices
 from tests.interop.hudi_process import NEWEST
 from tests.interop.mixed.oracle import Model
 from tests.interop.mixed.shapes import ADDED, Shape, partition_path, record_key, schema_of, shape_of, values_of
@@ -76,6 +77,7 @@ class History:
 
     def __init__(self, hudi: Any, path: pathlib.Path, seed: int, shape: Shape, release: str) -> None:
         self.hudi, self.path, self.seed, self.shape, self.release = hudi, path, seed, shape, release
+        self.reader = release  # that of `hudi`
         self.draw = random.Random(f"history/{seed}")
         self.writers = Writers(hudi, path, shape, release)
         self.model = Model(shape)
@@ -206,6 +208,8 @@ class History:
             lost = {row for row in there - won if self._lost(row, end.model)}
             keep = [row not in lost for row in zip(*(hudis[name].to_pylist() for name in names[0]), strict=True)]
             hudis = hudis.filter(pa.array(keep, pa.bool_()))
+        if self.shape.version == 6 and self.reader == NEWEST:  # rule 9: records that Hudi takes for uncommitted
+            penstocks = without_hidden_slices(penstocks, self.path, begin.order_key, end.order_key)
         self.compare(f"Hudi's range after {begin.instant}", hudis, penstocks)
 
     def _lost(self, row: tuple[str, ...], model: Model) -> bool:

@@ -200,7 +200,9 @@ class Writers:
 
     def clustered(self, sort_by: str) -> str:
         """Penstock's clustering; its instant, '' if there was nothing to cluster."""
-        results = cluster(str(self.path), sort_by=[sort_by], index="simple", timeline_timezone="UTC", sole_writer=True)
+        results = cluster(
+            str(self.path), sort_by=[sort_by], index=self.shape.index, timeline_timezone="UTC", sole_writer=True
+        )
         return results[-1].instant if results else ""
 
     def compact(self, step: str) -> str:
