@@ -63,6 +63,7 @@ def trip(hudi: Any, tmp_path: pathlib.Path) -> Trip:
     return lake
 
 
+@pytest.mark.long
 def test_archival_stops_where_the_metadata_table_is_not_compacted(trip: Trip) -> None:
     for _ in range(3):
         trip.write(trip.rows())
@@ -147,6 +148,7 @@ def killed_halfway(path: pathlib.Path, run: Callable[[str], object]) -> None:
     assert killed_at(path, counted.step // 2, run, after=True)
 
 
+@pytest.mark.long
 def test_hudi_goes_on_after_killed_services(trip: Trip) -> None:
     """Cleans, archivals and restores of Penstock that are killed halfway."""
     saved = savepoint(str(trip.path)).instant
