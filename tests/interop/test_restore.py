@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.engine.table_services.archive import archive
 from penstock.engine.table_services.restore import restore
 from penstock.engine.table_services.savepoints import savepoint
 from penstock.engine.write.create import create_table
@@ -81,3 +82,35 @@ def test_each_restores_what_both_wrote(hudi: Any, tmp_path: pathlib.Path, versio
     check(merged(FIRST, SECOND))
     write(str(path), table_of(THIRD))
     check(merged(FIRST, SECOND, THIRD))
+
+
+@pytest.mark.parametrize("version", [6, pytest.param(9, marks=pytest.mark.exhaustive)])
+def test_rows_of_archived_writes_stay_after_a_restore(hudi: Any, tmp_path: pathlib.Path, version: int) -> None:
+    """The write of the savepoint is the only one of the timeline then."""
+    path = tmp_path / "trip"
+    create_table(
+        str(path),
+        SCHEMA,
+        record_key="id",
+        partition_by="city",
+        ordering="seq",
+        table_type="copy_on_write",
+        table_version=version,
+        index="simple",
+        name="trip",
+    )
+    kept: list[Row] = [(f"k{n}", 1, n, city) for n, city in enumerate(("oslo", "riga", "bern", "rome"))]
+    for row in kept:
+        write(str(path), table_of([row]))
+    savepoint(str(path))
+    for city in ("bonn", "nice", "york"):
+        write(str(path), table_of([("later", 2, 2, city)]))
+    archived = archive(str(path), keep_min=2, keep_max=3, delta_commits=1).instants
+    assert len(archived) == 3, "up to the savepoint"
+    restore(str(path))
+    for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
+        assert rows_of(rows) == sorted(kept)
+    write(str(path), table_of([("k0", 3, 30, "oslo")]))
+    hudi.write(path, HUDIS_COLUMNS, [["k1", 3, 31, "riga"]], hudis_options(version, "copy_on_write", "simple"))
+    for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
+        assert rows_of(rows) == sorted([("k0", 3, 30, "oslo"), ("k1", 3, 31, "riga"), *kept[2:]])

@@ -95,7 +95,10 @@ class Model:
             stored = [(home, cell) for (home, number), cell in self.cells.items() if number == key]
             live = [(home, cell, shown) for home, cell in stored if (shown := self.visible(cell))]
             if not live:
-                if not entry.delete:
+                in_base = [cell for _, cell in stored if cell.base is not None]
+                if in_base and by_hudi and self.shape.merge_on_read and not self.shape.partitioned:
+                    in_base[0].log.append(entry)  # Hudi searches base files alone, as no row can move
+                elif not entry.delete:
                     self.left += [self.cells.pop((home, key)) for home, _ in stored]
                     self.cells[self._home(entry.row), key] = Cell(base=entry)
                 continue

@@ -131,7 +131,8 @@ class StepGenerator:
             kinds["cluster"] = 1.2
         kinds |= self._returns()
         if model.planned:
-            kinds |= {"overwrite": 0.0, "rollback": 0.0, "crash": 0.0, "cluster": 0.0, "restore": 0.0}
+            # a savepoint of Hudi has only the newest slice of a group then, without the base file beneath its logs
+            kinds |= dict.fromkeys(("overwrite", "rollback", "crash", "cluster", "restore", "savepoint"), 0.0)
         if self.crashed:  # a write rolls it back
             kinds |= dict.fromkeys(("compact", "rollback", "crash", "cluster", "restore", "delete_savepoint"), 0.0)
         kind = self.draw.choices(list(kinds), weights=list(kinds.values()))[0]
