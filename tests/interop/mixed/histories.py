@@ -91,7 +91,7 @@ class History:
         self.reader = release  # that of `hudi`
         self.draw = random.Random(f"history/{seed}")
         self.writers = Writers(hudi, path, shape, release)
-        self.model = Model(shape)
+        self.model = Model(shape, old_hudi=release != NEWEST)
         self.steps: list[Step] = []
         self.undone = Model(shape)
         self.states: list[State] = []

@@ -83,7 +83,7 @@ def run_old(old_hudi: Any, hudi: Any, folder: pathlib.Path, seed: int, steps: in
     history.hudi, history.reader, compared = hudi, NEWEST, history.compared
     history.compare("the newest Hudi's snapshot", hudi.read(history.path), history.writers.read())
     history.check_end()
-    assert history.compared > compared + 2
+    assert history.compared >= compared + 2  # Hudi refuses time travel before its last clean, also to a savepoint
 
 
 def undetected(history: History) -> list[str]:
