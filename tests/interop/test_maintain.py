@@ -17,7 +17,8 @@ from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.errors import CorruptFile, PositionExpired
 from penstock.table.hudi_table import open_table
-from tests.interop.test_clean_and_archive import HUDI_ARCHIVES, HUDI_CLEANS, HUDI_COMPACTS, Lake, lake_of
+from tests.interop.hudi_options import COMPACTS
+from tests.interop.test_clean_and_archive import HUDI_ARCHIVES, HUDI_CLEANS, Lake, lake_of
 from tests.interop.test_writes import SCHEMA
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
@@ -47,7 +48,7 @@ def test_hudi_reads_a_maintained_table_and_goes_on(hudi: Any, tmp_path: pathlib.
     ]
     assert len(files) <= 3 * 3 * 3, "three cities, three states, a base file and its logs"
     assert len(open_table(path).timeline().completed_writes) <= 9
-    compacts = [HUDI_COMPACTS] if kind == "merge_on_read" else []
+    compacts = [COMPACTS] if kind == "merge_on_read" else []
     completed = lake.hudi_writes(HUDI_CLEANS, HUDI_ARCHIVES, *compacts)
     assert any(item[2] == "clean" for item in completed)
     lake.check("Hudi's write, clean and archival")
