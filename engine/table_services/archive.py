@@ -29,7 +29,7 @@ from penstock.table.timeline.instants import Action, Instant, State, comparable_
 from penstock.table.timeline.services.plans import parse_clean, parse_rollback
 from penstock.writer.metadata_table.archived import drop_outdated, last_compaction
 from penstock.writer.table_services.archival import ArchivePolicy, instants_to_archive
-from penstock.writer.table_services.retention import needed_from, reader_position
+from penstock.writer.table_services.retention import CleanPolicy, archived_up_to, needed_from, reader_position
 from penstock.writer.transaction.failed_writes import remove_traces_of_ended
 from penstock.writer.transaction.transaction import locked, remove_traces, timeline_path
 
@@ -68,22 +68,42 @@ def archive(
     and rollbacks before the last archived write are archived too, and then instants of the metadata table.
     * dry_run: nothing changes; the result says what would be archived.
     * keep_from: the position of a reader, or an order key that it has read: no later write is archived.
+      `penstock.clean` by hours deletes nothing while a write of these hours is archived. `penstock.maintain` leaves
+      these writes on the timeline.
     * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
 
     CorruptFile, and nothing is archived, for an instant that readers could not read from the archive; WriteConflict if
     another process holds the table's lock; UnsupportedFeature for a table that is not archived.
     """
     policy = ArchivePolicy(keep_min=keep_min, keep_max=keep_max, delta_commits=delta_commits)
-    reader = reader_position(keep_from)
     serviced = open_serviced(str(path), timeline_timezone)
+    return archive_serviced(serviced, policy, reader_position(keep_from), None, dry_run=dry_run)
+
+
+def archive_serviced(
+    serviced: ServicedTable,
+    policy: ArchivePolicy,
+    reader: Position | None,
+    clean: CleanPolicy | None,
+    *,
+    dry_run: bool,
+) -> ArchiveResult:
+    """Archives a table as `archive`; the reader that is furthest behind is at `reader`. A clean by the policy `clean`
+    retains the same afterwards as before."""
+
+    def kept_from(timeline: Timeline) -> str:
+        now, zone = serviced.environment.now(), serviced.environment.zone
+        cleaned = "" if clean is None else archived_up_to(timeline, clean, now, zone)
+        return min(filter(None, (needed_from(timeline, reader), cleaned)), default="")
+
     if dry_run:
         table = serviced.table.pinned()
-        return _result(table.timeline(), _selected(table, policy, needed_from(table.timeline(), reader)))
+        return _result(table.timeline(), _selected(table, policy, kept_from(table.timeline())))
     remove_traces_of_ended(serviced.table, serviced.storage, serviced.environment)
     with locked(serviced.storage, serviced.environment) as check_lock:
         drop_outdated(serviced.unchanged(), serviced.storage)
         table = serviced.unchanged().pinned()
-        instants = _selected(table, policy, needed_from(table.timeline(), reader))
+        instants = _selected(table, policy, kept_from(table.timeline()))
         _archive(serviced, table, instants, check_lock)
         with metadata_table(serviced) as metadata:
             if metadata is not None:

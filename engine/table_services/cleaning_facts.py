@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.files import FileRef
-from penstock.proto.model.positions import Position
+from penstock.proto.model.positions import InstantTime, Position
 from penstock.table.files.names import parse_file_name
 from penstock.table.files.slices import CommittedInstants, DataFile, GroupId
 from penstock.table.hudi_table import HudiTable
@@ -84,9 +84,16 @@ def pending_cleans(timeline: Timeline) -> tuple[Instant, ...]:
 
 def reads_archived_writes(table: HudiTable, timeline: Timeline, reader: Position | None) -> bool:
     """Whether the reader at this position has not read all archived writes of a pinned table."""
-    if reader is None or not table.has_archived():
+    if reader is None:
         return False
+    return any(Position(key) > reader for key in archived_writes(table, timeline).values())
+
+
+def archived_writes(table: HudiTable, timeline: Timeline) -> Mapping[InstantTime, InstantTime]:
+    """Requested time -> order key of the archived writes of a pinned table."""
+    if not table.has_archived():
+        return {}
     if completions := table.archived_completions():
-        return any(Position(key) > reader for key in completions.values())
+        return completions
     archived = (item for item in table.archive().instants if item.is_completed and item.action in WRITE_ACTIONS)
-    return any(Position(timeline.order_key(item)) > reader for item in archived)
+    return {item.requested_time: timeline.order_key(item) for item in archived}

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterable, Mapping
 
 from penstock.engine.table_services.cleaning_facts import (
+    archived_writes,
     cleaning_facts,
     data_files,
     pending_cleans,
@@ -32,7 +33,7 @@ from penstock.table.timeline.services.clean_encoder import (
 from penstock.table.timeline.services.plans import CleanMetadata
 from penstock.writer.metadata_table.update import record_files
 from penstock.writer.table_services.cleaning import files_to_delete, needed_files
-from penstock.writer.table_services.retention import CleanPolicy, KeepFileVersions, needed_from, retention
+from penstock.writer.table_services.retention import CleanPolicy, KeepFileVersions, KeepHours, needed_from, retention
 from penstock.writer.transaction.clock import newest_time
 from penstock.writer.transaction.transaction import joined, locked, new_time, refuse_restoring, timeline_path
 
@@ -50,8 +51,17 @@ def plan_clean(
     refuse_restoring(serviced.table, timeline)
     environment = serviced.environment
     reads_archived = reads_archived_writes(table, timeline, oldest_reader)
+    # A metadata table has no states of the last hours that a reader asks for, and its archival does not leave them.
+    counts_hours = isinstance(policy, KeepHours) and serviced.partitions is None
+    archived = archived_writes(table, timeline) if counts_hours else {}
     retained = retention(
-        timeline, policy, oldest_reader, environment.now(), environment.zone, reads_archived=reads_archived
+        timeline,
+        policy,
+        oldest_reader,
+        environment.now(),
+        environment.zone,
+        reads_archived=reads_archived,
+        newest_archived=max(archived, default=""),
     )
     if retained is None:
         return None

@@ -92,17 +92,19 @@ def retention(
     zone: tzinfo,
     *,
     reads_archived: bool = False,
+    newest_archived: str = "",
 ) -> Retention | None:
     """What a clean by this policy retains now; None if it must delete nothing.
 
     oldest_reader, reads_archived: as for `needed_from`. now: aware of its zone. zone: that of the timeline.
+    newest_archived: as for `earliest_to_retain`.
     """
     needed = needed_from(timeline, oldest_reader, reads_archived=reads_archived)
     if needed == EVERYTHING:
         return None
     if isinstance(policy, KeepFileVersions):
         return Retention(None, needed)
-    earliest = earliest_to_retain(timeline, policy, now, zone)
+    earliest = earliest_to_retain(timeline, policy, now, zone, newest_archived=newest_archived)
     if earliest is not None and needed and needed < earliest.requested_time:
         earliest = timeline.completed_write(needed)
     return None if earliest is None else Retention(earliest, earliest.requested_time)
@@ -133,9 +135,17 @@ def reader_position(keep_from: Position | str | None) -> Position | None:
 
 
 def earliest_to_retain(
-    timeline: Timeline, policy: KeepCommits | KeepHours, now: datetime, zone: tzinfo
+    timeline: Timeline,
+    policy: KeepCommits | KeepHours,
+    now: datetime,
+    zone: tzinfo,
+    *,
+    newest_archived: str = "",
 ) -> Instant | None:
     """The earliest completed write that the policy retains; None if it retains all.
+
+    newest_archived: the requested time of the newest archived write; '' without one. If it is in the last hours, the
+    timeline does not have all writes of these hours, and KeepHours retains all. Hudi's archiver leaves them there.
 
     It is not later than the last completed write before the earliest pending one: what that writes is then looked at by
     the next clean. Hudi does not limit KEEP_LATEST_BY_HOURS so, and never cleans partitions that only a slow write
@@ -148,12 +158,31 @@ def earliest_to_retain(
                 return None
             earliest = completed[len(completed) - count]
         case KeepHours(hours):
-            begin = (now - timedelta(hours=hours)).astimezone(zone).strftime("%Y%m%d%H%M%S%f")[:17]
+            begin = _begin(hours, now, zone)
             later = next((item for item in completed if item.requested_time >= begin), None)
-            if later is None:
+            if later is None or newest_archived >= begin:
                 return None
             earliest = later
     return _not_after_pending(completed, earliest, timeline)
+
+
+def archived_up_to(timeline: Timeline, policy: CleanPolicy, now: datetime, zone: tzinfo) -> str:
+    """The requested time of the first write that no archival may archive, so that a clean by this policy retains the
+    last hours; '' for any other policy, and if no write is in the last hours.
+
+    It is the write before the first one of these hours, as in Hudi (`ArchivalUtils.getMinAndMaxInstantsToKeep`).
+    """
+    if not isinstance(policy, KeepHours):
+        return ""
+    begin = _begin(policy.hours, now, zone)
+    completed = timeline.completed_writes
+    first = next((n for n, item in enumerate(completed) if item.requested_time >= begin), None)
+    return "" if first is None else str(completed[max(0, first - 1)].requested_time)
+
+
+def _begin(hours: int, now: datetime, zone: tzinfo) -> str:
+    """The instant's time that begins the last hours."""
+    return (now - timedelta(hours=hours)).astimezone(zone).strftime("%Y%m%d%H%M%S%f")[:17]
 
 
 def _not_after_pending(completed: Sequence[Instant], instant: Instant, timeline: Timeline) -> Instant | None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.engine.table_services.archive import ArchiveResult, archive
+from penstock.engine.table_services.archive import ArchiveResult, archive_serviced
 from penstock.engine.table_services.clean import CleanResult, clean_serviced
 from penstock.engine.table_services.clustering import cluster, completed_clusterings
 from penstock.engine.table_services.compaction import compact
@@ -95,7 +95,7 @@ def maintain(
     * commits, hours, file_versions: what a clean keeps, as of `penstock.clean` (10 commits,
       `hoodie.clean.policy`, `hoodie.clean.commits.retained` and so on).
     * keep_min, keep_max: as of `penstock.archive` (20 and 30, `hoodie.keep.min.commits`, `hoodie.keep.max.commits`; 10
-      and 20 more than a clean keeps, if it keeps 20 commits or more).
+      and 20 more than a clean keeps, if it keeps 20 commits or more). Writes of the last `hours` are not archived.
     * skip: the services that are left out, of `compact`, `cluster`, `clean`, `archive`.
     * hold_for, hold_checkpoints, hold_at_most, server, server_table, server_options: readers for which files are kept,
       as of `penstock.clean`. The archival leaves what they have not read.
@@ -247,15 +247,8 @@ class Maintenance:
         completed = len(self.serviced.table.timeline().completed_writes)
         if completed <= policy.keep_max:
             return f"{completed} completed writes are on the timeline, and keep_max is {policy.keep_max}"
-        result = archive(
-            self.path,
-            keep_min=policy.keep_min,
-            keep_max=policy.keep_max,
-            delta_commits=policy.delta_commits,
-            keep_from=self._readers().position,
-            dry_run=self.dry_run,
-            timeline_timezone=self.timeline_timezone,
-        )
+        serviced = open_serviced(self.path, self.timeline_timezone)
+        result = archive_serviced(serviced, policy, self._readers().position, self.policy.clean, dry_run=self.dry_run)
         if not result.instants:
             return f"{result.kept} completed writes are on the timeline, and all of them are needed"
         self._archive = result

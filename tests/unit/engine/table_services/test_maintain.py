@@ -162,7 +162,7 @@ def test_all_failures_are_told_and_the_first_is_raised(tmp_path: pathlib.Path, m
         raise UnsupportedFeature("not of this table")
 
     monkeypatch.setattr(maintain_module, "clean_serviced", fails)
-    monkeypatch.setattr(maintain_module, "archive", refuses)
+    monkeypatch.setattr(maintain_module, "archive_serviced", refuses)
     with pytest.raises(StorageError) as failed:
         maintain(str(lake.path), **SMALL)
     assert str(failed.value) == (
@@ -181,15 +181,14 @@ def test_bug_is_no_failed_service(tmp_path: pathlib.Path, monkeypatch: pytest.Mo
         maintain(str(lake.path))
 
 
-def test_archival_of_a_table_with_a_metadata_table_fails_only_when_it_is_due(tmp_path: pathlib.Path) -> None:
+def test_archival_of_a_table_waits_for_a_compaction_of_its_metadata_table(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "t"
     keys = {"record_key": "id", "partition_by": "city", "ordering": "seq", "index": "simple"}
     penstock.create_table(str(path), SCHEMA, **keys, table_type="copy_on_write", metadata_table=True)
     for n in range(5):
         penstock.write(str(path), pa.Table.from_pylist([{"id": "a", "seq": n, "city": c} for c in CITIES], SCHEMA))
     assert "keep_max" in maintain(str(path), commits=2, keep_min=3, keep_max=5).reasons["archive"]
-    with pytest.raises(UnsupportedFeature, match=r"archive failed: .* has a metadata table"):
-        maintain(str(path), **SMALL)
+    assert "all of them are needed" in maintain(str(path), **SMALL).reasons["archive"]
     assert maintain(str(path), **SMALL, skip=["archive"]).reasons["archive"] == "skipped"
 
 
@@ -222,3 +221,19 @@ def test_errors_before_the_first_service(tmp_path: pathlib.Path) -> None:
     with pytest.raises(TableNotFound):
         maintain(str(tmp_path / "none"))
     assert everything(lake.path) == before
+
+
+@VERSIONS
+def test_hours_of_a_clean_are_not_archived_and_their_states_stay(tmp_path: pathlib.Path, version: int) -> None:
+    lake = Lake(tmp_path, version)
+    lake.write(6)
+    few = {"keep_min": 2, "keep_max": 3}
+    result = maintain(str(lake.path), hours=1, **few)
+    assert result.archive is None and "all of them are needed" in result.reasons["archive"]
+    assert maintain(str(lake.path), hours=1, **few, dry_run=True).archive is None
+    assert maintain(str(lake.path), commits=1, **few, dry_run=True).archive is not None
+    assert penstock.archive(str(lake.path), **few).instants
+    for cleaned in (maintain(str(lake.path), hours=1, **few).clean, penstock.clean(str(lake.path), hours=1)):
+        assert cleaned is None or not cleaned.files
+    lake.check_states(lake.instants[0])
+    assert penstock.clean(str(lake.path), commits=1).files

@@ -18,6 +18,7 @@ from penstock.writer.table_services.retention import (
     KeepFileVersions,
     KeepHours,
     Retention,
+    archived_up_to,
     earliest_to_retain,
     needed_from,
     retention,
@@ -137,3 +138,28 @@ def test_everything_is_needed_while_an_archived_write_is_not_read() -> None:
     assert needed_from(timeline, reader, reads_archived=True) == EVERYTHING
     assert retention(timeline, KeepCommits(1), reader, NOW, UTC, reads_archived=True) is None
     assert needed_from(timeline, None, reads_archived=True) == ""
+
+
+def test_hours_are_not_those_since_the_oldest_active_write() -> None:
+    timeline = timeline_of(*[f"202601311{n}0000000_202601311{n}0000001.commit" for n in range(3)])
+
+    def kept(newest_archived: str, hours: int = 3) -> str:
+        instant = earliest_to_retain(timeline, KeepHours(hours), NOW, UTC, newest_archived=newest_archived)
+        return instant.requested_time if instant else ""
+
+    assert kept("20260131085959999") == "20260131100000000"
+    assert kept("20260131090000000") == "", "this write is in the last hours, and its state is not known"
+    assert kept("20260131090000000", 2) == "20260131100000000"
+    held = retention(timeline, KeepHours(3), None, NOW, UTC, newest_archived="20260131090000000")
+    assert held is None
+    commits = retention(timeline, KeepCommits(1), None, NOW, UTC, newest_archived="20260131090000000")
+    assert commits is not None, "counted commits are on the timeline"
+
+
+def test_archival_leaves_the_last_hours_and_the_write_before_them() -> None:
+    timeline = timeline_of(*[f"202601311{n}0000000_202601311{n}0000001.commit" for n in range(3)])
+    assert archived_up_to(timeline, KeepHours(1), NOW, UTC) == "20260131100000000"
+    assert archived_up_to(timeline, KeepHours(9), NOW, UTC) == "20260131100000000"
+    later = timeline_of("20260131090000000_20260131090000001.commit", "20260131100000000_20260131100000001.commit")
+    assert archived_up_to(later, KeepHours(1), NOW, UTC) == "", "no write is in the last hour"
+    assert archived_up_to(timeline, KeepCommits(1), NOW, UTC) == ""
