@@ -8,19 +8,21 @@ all files for ever.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.positions import Position
+from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.options.types import Duration
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Instant
 from penstock.table.timeline.zones import instant_ms
 
+_NONE: Final[Mapping[InstantTime, InstantTime]] = MappingProxyType({})
 _COMMITS: Final = re.compile(r"([0-9]{1,7}) ?commits?")
 
 
@@ -65,7 +67,8 @@ class HoldBound:
     commits: int | None = None
     """So many writes that it has not read."""
     seconds: float | None = None
-    """So long after the oldest write that it has not read completed."""
+    """So long after the oldest write that it has not read completed; its requested time counts if the time of its
+    completion is unknown."""
 
     @classmethod
     def parse(cls, text: str) -> HoldBound:
@@ -115,28 +118,35 @@ def hold_of(
     is_data: Callable[[Instant], bool],
     now: datetime,
     zone: tzinfo,
+    archived: Mapping[InstantTime, InstantTime] = _NONE,
 ) -> CleanerHold:
     """What a reader does to the cleaner.
 
     is_data: whether a completed write has rows of its own; compactions and clusterings have none. now: aware of its
-    zone. zone: that of the timeline.
+    zone. zone: that of the timeline. archived: requested time -> order key of the archived writes with rows.
+
+    A reader that has not finished anything is never beyond the bound: its position does not tell since when it reads.
     """
     after = reader.position
-    newer = [] if after is None else [item for item in timeline.completed_writes if _is_after(timeline, item, after)]
-    unread = [item for item in newer if is_data(item)]
-    times = (instant_ms(timeline.order_key(item), zone) for item in unread)
+    unread: list[tuple[InstantTime, InstantTime]] = []
+    if after is not None:
+        active = (item for item in timeline.completed_writes if _is_after(timeline, item, after) and is_data(item))
+        unread = [(item.requested_time, timeline.order_key(item)) for item in active]
+        unread += [(time, key) for time, key in archived.items() if Position(key) > after]
+    unread = sorted(set(unread))
+    times = [_first_known(instant_ms(key, zone), instant_ms(time, zone)) for time, key in unread]
     oldest_ms = min((time for time in times if time is not None), default=None)
     seconds = None if oldest_ms is None else max(now.timestamp() - oldest_ms / 1000, 0.0)
-    is_exceeded = len(unread) > bound.commits if bound.commits is not None else (seconds or 0) > (bound.seconds or 0)
     state = HoldState.CAUGHT_UP
-    if unread:
-        state = HoldState.EXCEEDED if is_exceeded else HoldState.HOLDS
+    if after is not None and unread:
+        is_bounded = not after.is_earliest
+        state = HoldState.EXCEEDED if is_bounded and _is_exceeded(bound, len(unread), seconds) else HoldState.HOLDS
     return CleanerHold(
         kind=reader.kind,
         name=reader.name,
         position="" if after is None else str(after),
         state=state,
-        keeps_from=str(unread[0].requested_time) if unread else "",
+        keeps_from=str(unread[0][0]) if unread else "",
         unread_commits=len(unread),
         unread_seconds=seconds,
         at_most=bound.text,
@@ -156,9 +166,27 @@ def hold_text(hold: CleanerHold) -> str:
         return f"{who} has read everything"
     age = "" if hold.unread_seconds is None else f", the oldest for {hold.unread_seconds:.0f} s"
     behind = f"{hold.unread_commits} writes not read from {hold.keeps_from} on{age}"
+    if hold.state is HoldState.HOLDS and not hold.position.partition("+")[0].strip("0"):
+        return (
+            f"{who} has not finished anything yet, and holds the cleaner without a bound: all files are kept; leave it "
+            "out if it is gone"
+        )
+    if hold.state is HoldState.HOLDS and hold.unread_seconds is None and not hold.at_most.endswith("commits"):
+        return f"{who} holds the cleaner without a bound: {behind}, and the time of these writes is unknown"
     if hold.state is HoldState.HOLDS:
         return f"{who} holds the cleaner: {behind}; at most {hold.at_most}"
     return f"{who} will lose its range: {behind}, more than {hold.at_most}"
+
+
+def _is_exceeded(bound: HoldBound, commits: int, seconds: float | None) -> bool:
+    """Whether a reader is beyond the bound; not if it is a time and that of the unread writes is unknown."""
+    if bound.commits is not None:
+        return commits > bound.commits
+    return seconds is not None and bound.seconds is not None and seconds > bound.seconds
+
+
+def _first_known(*times: int | None) -> int | None:
+    return next((time for time in times if time is not None), None)
 
 
 def _is_after(timeline: Timeline, item: Instant, position: Position) -> bool:

@@ -8,18 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.engine.group.connect import GroupEnumerator, group_enumerator_for
+from penstock.engine.table_services.cleaning_facts import archived_writes
 from penstock.engine.table_services.holding.checkpoints import checkpoint_position
 from penstock.engine.table_services.serviced_table import ServicedTable
 from penstock.proto.errors import ConfigurationError, UnknownGroup
 from penstock.proto.model.access import NO_ACCESS, ServerAccess
-from penstock.proto.model.positions import Position
+from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.server_status import StreamState, StreamStatus
 from penstock.proto.options.registry import EntryPoint, parse_options
+from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
-from penstock.table.timeline.instants import Instant
+from penstock.table.timeline.active import Timeline
+from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.services.holds import RecordedHold, encode_holds
-from penstock.writer.table_services.holds import CleanerHold as CleanerHold
 from penstock.writer.table_services.holds import (
+    CleanerHold,
     HoldBound,
     HoldState,
     ReaderKind,
@@ -28,6 +31,8 @@ from penstock.writer.table_services.holds import (
     hold_text,
     oldest_held,
 )
+
+__all__ = ["CleanerHold", "Held", "HoldOptions", "checked_hold_options", "held_by", "hold_options"]
 
 log = logging.getLogger("penstock.writer")
 
@@ -74,7 +79,8 @@ def checked_hold_options(
     server_table: str | None,
     access: ServerAccess,
 ) -> HoldOptions:
-    """The same, with the access to the server."""
+    """The options of a call that has parsed those of the server: which readers hold the cleaner, and how the server is
+    reached. ConfigurationError if a reader is named without a bound, or a group without a server."""
     for name, values in (("hold_for", hold_for), ("hold_checkpoints", hold_checkpoints)):
         if isinstance(values, str):
             raise ConfigurationError(f"{name}: got the text {values[:80]!r}, expected a list of texts")
@@ -127,27 +133,56 @@ def held_by(serviced: ServicedTable, options: HoldOptions) -> Held:
     if bound is None:
         return Held()
     table = serviced.table.pinned()
-    found = _on_server(serviced, options) if options.readers else []
-    found += [
-        ReaderPosition(ReaderKind.CHECKPOINT, redacted_uri(one), checkpoint_position(one, table.properties.name))
-        for one in options.checkpoints
+    positions = _on_server(serviced, options) if options.readers else []
+    positions += [
+        ReaderPosition(ReaderKind.CHECKPOINT, redacted_uri(folder), checkpoint_position(folder, table.properties.name))
+        for folder in options.checkpoints
     ]
 
-    def is_data(instant: Instant) -> bool:
-        commit = table.commit(instant)
-        return not commit.is_service and bool(commit.stats or commit.replaced)
-
-    environment = serviced.environment
+    timeline, environment = table.timeline(), serviced.environment
+    archived = _unread_archived(table, timeline, positions)
     pairs = [
-        (one, hold_of(table.timeline(), one, bound, is_data, environment.now(), environment.zone)) for one in found
+        (
+            reader,
+            hold_of(
+                timeline,
+                reader,
+                bound,
+                lambda instant: _has_rows(table.commit(instant)),
+                environment.now(),
+                environment.zone,
+                archived,
+            ),
+        )
+        for reader in positions
     ]
-    for _, hold in pairs:
-        if hold.state is HoldState.EXCEEDED:
+    for reader, hold in pairs:
+        is_unbounded = hold.state is HoldState.HOLDS and reader.position is not None and reader.position.is_earliest
+        if hold.state is HoldState.EXCEEDED or is_unbounded:
             log.warning("%s: %s", serviced.where, hold_text(hold))
     records = encode_holds(
-        RecordedHold(kind=one.kind.value, name=one.name, commits=bound.commits, seconds=bound.seconds) for one in found
+        RecordedHold(kind=reader.kind.value, name=reader.name, commits=bound.commits, seconds=bound.seconds)
+        for reader in positions
     )
     return Held(tuple(hold for _, hold in pairs), oldest_held(pairs), records)
+
+
+def _unread_archived(
+    table: HudiTable, timeline: Timeline, readers: Sequence[ReaderPosition]
+) -> dict[InstantTime, InstantTime]:
+    """Requested time -> order key of the archived writes with rows that one of the readers has not read."""
+    oldest = min((reader.position for reader in readers if reader.position is not None), default=None)
+    if oldest is None:
+        return {}
+    archived = archived_writes(table, timeline)
+    unread = {time: key for time, key in archived.items() if Position(key) > oldest}
+    commits = table.archive().commits if unread else {}
+    return {time: key for time, key in unread.items() if time not in commits or _has_rows(commits[time])}
+
+
+def _has_rows(commit: CommitMetadata) -> bool:
+    """Whether a write has rows of its own; compactions and clusterings have none."""
+    return not commit.is_service and bool(commit.stats or commit.replaced)
 
 
 def _on_server(serviced: ServicedTable, options: HoldOptions) -> list[ReaderPosition]:

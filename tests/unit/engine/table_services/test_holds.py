@@ -151,6 +151,30 @@ def test_nothing_is_cleaned_while_a_held_reader_has_not_read_an_archived_write(
     assert clean(here.path, commits=1, **here.hold).files
 
 
+@VERSIONS
+def test_bound_counts_archived_writes_that_are_not_read(world: Callable[..., World], version: int) -> None:
+    here = world(version)
+    behind(here)
+    assert archive(here.path, keep_min=2, keep_max=3).instants
+    (hold,) = clean(here.path, commits=1, **{**here.hold, "hold_at_most": "6 commits"}).holds
+    assert (hold.state, hold.unread_commits, hold.keeps_from) == ("holds", 6, here.lake.instants[2])
+    result = clean(here.path, commits=1, **{**here.hold, "hold_at_most": "5 commits"})
+    assert result.holds[0].state is HoldState.EXCEEDED and result.files
+
+
+def test_group_that_has_not_finished_its_first_snapshot_is_held(world: Callable[..., World]) -> None:
+    here = world()
+    here.lake.write(2)
+    options: dict[str, Any] = {"query": "incremental", "max_files_per_trigger": 1}
+    with Consumer(None, "trips", group="g", reader_id="r", enumerator=here.service, **options) as reader:
+        here.service.split_discovery.discover()
+        assert reader.poll(0) is not None
+        here.lake.write(4)
+        files = here.lake.files()
+        (hold,) = clean(here.path, commits=1, **{**here.hold, "hold_at_most": "1 commit"}).holds
+        assert (hold.state, hold.position.partition("+")[0]) == ("holds", "0") and here.lake.files() == files
+
+
 def test_lag_of_a_group_tells_that_it_holds_the_cleaner(world: Callable[..., World]) -> None:
     here = world()
     behind(here, 3)

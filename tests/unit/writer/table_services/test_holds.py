@@ -106,3 +106,38 @@ def test_bound_of_another_form_is_refused(text: str) -> None:
 def test_bounds() -> None:
     assert HoldBound.parse("48h") == HoldBound(seconds=172_800) and HoldBound.parse("PT1M").text == "60s"
     assert HoldBound.parse("200 commits") == HoldBound(commits=200) == HoldBound.parse("200commits")
+
+
+def test_reader_that_has_not_finished_anything_holds_without_a_bound() -> None:
+    """A group in its first snapshot is at the order key of EARLIEST, with the number of finished splits."""
+    inside = ReaderPosition(ReaderKind.GROUP, "g", Position(EARLIEST.order_key, 5))
+    for bound in (HoldBound(seconds=1), HoldBound(commits=1)):
+        for reading in (reader(str(EARLIEST)), inside):
+            mine = hold_of(timeline(), reading, bound, lambda item: True, NOW, UTC)
+            assert (mine.state, mine.unread_commits, mine.unread_seconds) == ("holds", 5, 5 * 3600)
+            assert oldest_held([(reading, mine)]) == reading.position
+            assert "has not finished anything yet, and holds the cleaner without a bound" in hold_text(mine)
+
+
+def test_unread_archived_writes_count() -> None:
+    archived = {InstantTime(f"202601310{hour}0000000"): InstantTime(f"202601310{hour}3000000") for hour in range(7, 10)}
+
+    def at(position: str, bound: HoldBound) -> CleanerHold:
+        return hold_of(timeline(), reader(position), bound, lambda item: True, NOW, UTC, archived)
+
+    mine = at("20260131073000000", HoldBound(commits=7))
+    assert (mine.state, mine.unread_commits, mine.keeps_from) == ("holds", 7, "20260131080000000")
+    assert mine.unread_seconds == 6.5 * 3600
+    assert at("20260131073000000", HoldBound(commits=6)).state is HoldState.EXCEEDED
+    assert at("20260131073000000", HoldBound(seconds=6 * 3600)).state is HoldState.EXCEEDED
+    assert at("20260131093000000", HoldBound(commits=5)).unread_commits == 5
+
+
+def test_age_by_the_requested_time_or_unknown() -> None:
+    """A completion time that is no time does not count as now."""
+    odd = timeline(f"{HOURS[3]}_99999999999999999.commit")
+    assert hold(HOURS[3], "2h", on=odd).unread_seconds == 7200
+    assert hold(HOURS[3], "7199s", on=odd).state is HoldState.EXCEEDED
+    unknown = hold(HOURS[3], "1s", on=timeline("30_99999999999999999.commit"))
+    assert (unknown.state, unknown.unread_seconds) == ("holds", None)
+    assert hold_text(unknown).endswith("and the time of these writes is unknown")
