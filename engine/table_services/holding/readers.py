@@ -13,6 +13,7 @@ from penstock.engine.table_services.holding.checkpoints import checkpoint_positi
 from penstock.engine.table_services.serviced_table import ServicedTable
 from penstock.proto.errors import ConfigurationError, UnknownGroup
 from penstock.proto.model.access import NO_ACCESS, ServerAccess
+from penstock.proto.model.hybrid import KafkaPlace
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.server_status import StreamState, StreamStatus
 from penstock.proto.options.registry import EntryPoint, parse_options
@@ -32,7 +33,7 @@ from penstock.writer.table_services.holds import (
     oldest_held,
 )
 
-__all__ = ["CleanerHold", "Held", "HoldOptions", "checked_hold_options", "held_by", "hold_options"]
+__all__ = ["CleanerHold", "Held", "HoldOptions", "checked_hold_options", "held_by", "hold_options", "stream_position"]
 
 log = logging.getLogger("penstock.writer")
 
@@ -196,27 +197,53 @@ def _on_server(serviced: ServicedTable, options: HoldOptions) -> list[ReaderPosi
         )
     status = enumerator.describe_server(table)
     groups = {each.summary.group for each in status.groups if each.summary.table == table}
-    streams = {each.name: each for each in status.streams if each.table == table}
+    streams: dict[str, list[StreamStatus]] = {}
+    for each in status.streams:
+        if each.table == table:
+            streams.setdefault(each.name, []).append(each)
     for name in options.readers:
         if name not in groups and name not in streams:
             raise UnknownGroup(
                 f"{serviced.where}: server {options.server} has neither a consumer group nor a stream {name[:80]!r} on "
-                f"table {table}: nothing was cleaned. `penstock groups list` and `penstock streams list` show them; "
-                "leave the name out if the reader is gone"
+                f"table {table}: nothing was cleaned. `penstock groups list` and `penstock streams list` show them. A "
+                "server forgets a stream when it restarts, and after 24 hours without a call. Leave the name out if "
+                "the reader is gone; if a Spark query only stopped, name its checkpoint (hold_checkpoints, "
+                "--hold-checkpoint) instead"
             )
     readers = [_group(enumerator, table, name) for name in options.readers if name in groups]
-    return readers + [_stream(streams[name]) for name in options.readers if name in streams]
+    return readers + [stream_position(streams[name], options.at_most) for name in options.readers if name in streams]
 
 
 def _group(enumerator: GroupEnumerator, table: str, name: str) -> ReaderPosition:
     description = enumerator.describe_group(table, name)
-    is_done = description.summary.state == "ended" or description.kafka is not None
-    return ReaderPosition(ReaderKind.GROUP, name, None if is_done else description.summary.committed)
+    committed = description.summary.committed
+    is_done = description.summary.state == "ended" or _reads_topic(committed, description.kafka)
+    return ReaderPosition(ReaderKind.GROUP, name, None if is_done else committed)
 
 
-def _stream(status: StreamStatus) -> ReaderPosition:
-    is_done = status.state is StreamState.ENDED or status.kafka is not None
-    return ReaderPosition(ReaderKind.STREAM, status.name, None if is_done else status.committed)
+def stream_position(streams: Sequence[StreamStatus], bound: HoldBound | None) -> ReaderPosition:
+    """The lowest position of the streams with one name: those of different callers can have the same. Pure.
+
+    A stream needs nothing more when it has processed its last batch. A server sets a stream to ENDED when it plans that
+    batch. So the stream counts until it requests a batch after it, or has been silent for longer than the bound.
+    """
+    positions = [status.committed for status in streams if not _is_done(status, bound)]
+    return ReaderPosition(ReaderKind.STREAM, streams[0].name, min(positions, default=None))
+
+
+def _is_done(status: StreamStatus, bound: HoldBound | None) -> bool:
+    if _reads_topic(status.committed, status.kafka):
+        return True
+    if status.state is not StreamState.ENDED:
+        return False
+    if bound is not None and bound.seconds is not None and status.silent_ms > bound.seconds * 1000:
+        return True
+    return status.committed >= status.planned and status.snapshot is None
+
+
+def _reads_topic(committed: Position, kafka: KafkaPlace | None) -> bool:
+    """Whether a hybrid reader has processed the table up to the hand-over. Positions in a topic are above it."""
+    return kafka is not None and committed >= kafka.lake
 
 
 def _table_of(enumerator: GroupEnumerator, serviced: ServicedTable, options: HoldOptions) -> str:
