@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.engine.table_services.serviced_table import open_serviced, pending_clusterings
@@ -31,6 +32,7 @@ from penstock.writer.metadata_table.restored import (
     create_after_restore,
     remove_before_restore,
 )
+from penstock.writer.table_services.reader_savepoints import owners_of
 from penstock.writer.table_services.restore import removed_instants
 from penstock.writer.transaction.clock import newest_time
 from penstock.writer.transaction.conflicts import pending_restores
@@ -73,8 +75,8 @@ def restore(
     sole_writer: bool = False,
     timeline_timezone: str = "",
 ) -> RestoreResult:
-    """Takes the table back to a savepoint, by default the newest: removes all later writes and table services, the
-    newest first, and their files. Their rows are gone. The savepoint stays.
+    """Takes the table back to a savepoint, by default the newest that is not for readers: removes all later writes and
+    table services, the newest first, and their files. Their rows are gone. The savepoint stays.
 
     Nobody else may write or read meanwhile: readers see the table as of each write that is not removed yet, and may
     miss files. Consumers that have read removed commits must be reset. A restore that was interrupted goes on with the
@@ -116,6 +118,16 @@ def _result(plan: RestorePlan, instant: str) -> RestoreResult:
     )
 
 
+def _readers_text(savepoints: Sequence[str]) -> str:
+    """A sentence on savepoints for readers that are in the way; '' without one."""
+    if not savepoints:
+        return ""
+    return (
+        f". Savepoints for readers: {', '.join(savepoints)[:2000]}; `penstock savepoint TABLE --for-group NAME "
+        "--release` deletes those of a reader, which must be reset after the restore"
+    )
+
+
 def _plan(
     table: HudiTable, storage: WritableStorage, timeline: Timeline, savepoint: str | None, now_s: float
 ) -> RestorePlan:
@@ -123,7 +135,12 @@ def _plan(
     savepoints: dict[str, Instant] = {item.requested_time: item for item in timeline.savepoints}
     if not savepoints:
         raise ConfigurationError(f"{where} has no savepoint; `penstock savepoint` makes one")
-    time = max(savepoints) if savepoint is None else savepoint
+    readers = {time for time, item in savepoints.items() if owners_of(table.savepoint(item).comment)}
+    if savepoint is None and not savepoints.keys() - readers:
+        raise ConfigurationError(
+            f"{where} has only savepoints for readers ({', '.join(sorted(readers))}): name the one to restore"
+        )
+    time = max(savepoints.keys() - readers) if savepoint is None else savepoint
     if time not in savepoints or timeline.completed_write(time) is None:
         raise ConfigurationError(f"{where}: {time[:40]!r} has no savepoint; {', '.join(sorted(savepoints))} have one")
     clusterings = {item.requested_time for item in pending_clusterings(table, timeline)}
@@ -134,6 +151,7 @@ def _plan(
     if later:  # as Hudi `BaseRollbackActionExecutor`
         raise ConfigurationError(
             f"{where}: a restore to {time} would remove {later[0]}, which has a savepoint: delete that savepoint first"
+            f"{_readers_text(sorted(readers.intersection(later)))}"
         )
     running = [
         item

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import getpass
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from penstock.engine.table_services.serviced_table import open_serviced
 from penstock.enumerator.planning.plan import plan_request
@@ -83,17 +84,42 @@ def delete_savepoint(path: str, instant: str, *, timeline_timezone: str = "") ->
     table, storage = serviced.table, serviced.storage
     with locked(storage, serviced.environment):
         refuse_restoring(table, table.timeline())
-        names = [info.name for info in list_timeline(storage, table.properties)]
-        parsed = (parse_instant_file(name, table.properties.layout, instant) for name in names)
-        files = [item for item in parsed if item and item.action is Action.SAVEPOINT and item.requested_time == instant]
-        if not files:
+        if not _remove(table, storage, instant):
             others = ", ".join(item.requested_time for item in table.timeline().savepoints)
             raise ConfigurationError(
                 f"table {redacted_uri(table.base_path)}: {instant[:40]!r} has no savepoint; "
                 f"{others or 'no instant'} has one"
             )
-        for item in sorted(files, key=lambda item: not item.is_completed):
-            storage.remove(timeline_path(table.properties, item.file_name))
+
+
+def change_savepoint(path: str, instant: str, change: Callable[[str], str | None], *, timeline_timezone: str) -> None:
+    """Changes the comment of a savepoint, under the table's lock; deletes the savepoint if `change` returns None.
+    Nothing happens without such a savepoint: another process deleted it."""
+    serviced = open_serviced(path, timeline_timezone, keeps_metadata=True)  # a savepoint lists no file there
+    table, storage = serviced.table, serviced.storage
+    with locked(storage, serviced.environment):
+        timeline = table.timeline()
+        refuse_restoring(table, timeline)
+        item = next((item for item in timeline.savepoints if item.requested_time == instant), None)
+        if item is None:
+            return
+        current = table.savepoint(item)
+        comment = change(current.comment)
+        if comment is None:
+            _remove(table, storage, instant)
+        elif comment != current.comment:
+            data = encode_savepoint(replace(current, comment=comment))
+            storage.replace(timeline_path(table.properties, item.file_name), data)
+
+
+def _remove(table: HudiTable, storage: WritableStorage, instant: str) -> bool:
+    """Removes the files of a savepoint, under the lock; whether it has any."""
+    names = [info.name for info in list_timeline(storage, table.properties)]
+    parsed = (parse_instant_file(name, table.properties.layout, instant) for name in names)
+    files = [item for item in parsed if item and item.action is Action.SAVEPOINT and item.requested_time == instant]
+    for item in sorted(files, key=lambda item: not item.is_completed):
+        storage.remove(timeline_path(table.properties, item.file_name))
+    return bool(files)
 
 
 def _target(table: HudiTable, timeline: Timeline, instant: str | None) -> Instant:

@@ -120,6 +120,8 @@ class Held:
     """The readers, in the order of their names in the call."""
     position: Position | None = None
     """The position of the one that is furthest behind, of those within the bound; None without one."""
+    readers: tuple[ReaderPosition, ...] = ()
+    """Where they are, in the order of `holds`."""
     recorded: Mapping[str, str] = field(default_factory=dict)
     """The entry of a clean's extra metadata by which servers tell the readers' lags."""
 
@@ -165,7 +167,7 @@ def held_by(serviced: ServicedTable, options: HoldOptions) -> Held:
         RecordedHold(kind=reader.kind.value, name=reader.name, commits=bound.commits, seconds=bound.seconds)
         for reader in positions
     )
-    return Held(tuple(hold for _, hold in pairs), oldest_held(pairs), records)
+    return Held(tuple(hold for _, hold in pairs), oldest_held(pairs), tuple(positions), records)
 
 
 def _unread_archived(

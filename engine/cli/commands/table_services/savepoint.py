@@ -23,7 +23,10 @@ from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text
 from penstock.proto.options.registry import EntryPoint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.engine.table_services.holding.readers import HoldOptions
+    from penstock.engine.table_services.holding.savepoints import ReaderSavepoints
 
 
 @with_registry_flags(only=CONNECTING, entry_point=EntryPoint.CONSUMER)
@@ -53,6 +56,10 @@ def savepoint(
             help="The same for the Spark query of this checkpoint; may be repeated.",
         ),
     ] = None,
+    release: Annotated[
+        bool,
+        typer.Option("--release", help="Delete the savepoints that only these readers need; needs no --server."),
+    ] = False,
     hold_at_most: HoldAtMost = None,
     server: Server = None,
     server_table: ServerTable = None,
@@ -67,6 +74,11 @@ def savepoint(
     from penstock.engine.table_services.savepoints import savepoint as make
     from penstock.proto.errors import ConfigurationError
 
+    if release:
+        if instant is not None or delete or comment or hold_at_most is not None:
+            raise ConfigurationError("--release: give only --for-group, --for-checkpoint, --dry-run and --format")
+        _release(table, for_group or (), for_checkpoint or (), dry_run, timeline_timezone, form)
+        return
     hold = hold_of_flags(context, flags, for_group, for_checkpoint, hold_at_most, server, server_table)
     if hold.at_most is not None:
         if instant is not None or delete or comment:
@@ -91,11 +103,24 @@ def savepoint(
 
 
 def _savepoint_readers(table: str, hold: HoldOptions, dry_run: bool, zone: str, form: ReportFormat) -> None:
-    from dataclasses import asdict
-
     from penstock.engine.table_services.holding.savepoints import savepoints_of_readers
 
     result = savepoints_of_readers(table, hold, dry_run=dry_run, timeline_timezone=zone)
+    _print(table, result, dry_run, form)
+
+
+def _release(
+    table: str, readers: Sequence[str], checkpoints: Sequence[str], dry_run: bool, zone: str, form: ReportFormat
+) -> None:
+    from penstock.engine.table_services.holding.savepoints import release_savepoints
+
+    result = release_savepoints(table, readers, checkpoints, dry_run=dry_run, timeline_timezone=zone)
+    _print(table, result, dry_run, form)
+
+
+def _print(table: str, result: ReaderSavepoints, dry_run: bool, form: ReportFormat) -> None:
+    from dataclasses import asdict
+
     if form is ReportFormat.JSON:
         write_json({"table": table, "dry_run": dry_run, **asdict(result)})
         return

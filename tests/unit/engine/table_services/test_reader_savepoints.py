@@ -13,6 +13,7 @@ from penstock.engine.cli.main import run
 from penstock.engine.table_services.archive import archive
 from penstock.engine.table_services.clean import clean
 from penstock.engine.table_services.holding.savepoints import savepoint_readers
+from penstock.engine.table_services.restore import restore
 from penstock.engine.table_services.savepoints import savepoint
 from penstock.proto.errors import ConfigurationError, PositionExpired
 from penstock.writer.table_services.holds import HoldState
@@ -75,6 +76,66 @@ def test_archived_writes_and_missing_readers_are_refused(world: Callable[..., Wo
     assert archive(here.path, keep_min=2, keep_max=3).instants
     with pytest.raises(PositionExpired, match="has not read writes that are archived"):
         savepoint_readers(here.path, **here.hold)
+
+
+def test_calls_for_different_readers_leave_the_savepoints_of_the_others(world: Callable[..., World]) -> None:
+    here = world()
+    behind(here, 2)
+    here.read("other")
+    here.lake.write(2)
+    first = savepoint_readers(here.path, **here.hold)
+    assert [one.instant for one in first.made] == here.lake.instants[1:]
+    other = {**here.hold, "hold_for": ["other"]}
+    second = savepoint_readers(here.path, **other)
+    assert (second.made, second.deleted) == ((), ()) and second.kept == tuple(here.lake.instants[3:])
+    here.read()
+    third = savepoint_readers(here.path, **here.hold)
+    assert third.deleted == tuple(here.lake.instants[1:3]), "the other reader needs the rest"
+    assert savepoints(here.lake) == here.lake.instants[3:]
+    here.read("other")
+    assert savepoint_readers(here.path, **other).deleted == tuple(here.lake.instants[3:])
+    assert savepoints(here.lake) == []
+
+
+def test_readers_that_are_gone_are_released_without_a_server(
+    world: Callable[..., World], capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = world()
+    behind(here, 2)
+    savepoint(here.path, here.lake.instants[0], comment="mine")
+    savepoint_readers(here.path, **here.hold)
+    here.server.stop()
+    planned = savepoint_readers(here.path, hold_for=["g"], release=True, dry_run=True)
+    assert planned.deleted == tuple(here.lake.instants[1:]) and len(savepoints(here.lake)) == 4
+    assert savepoint_readers(here.path, hold_for=["other"], release=True).deleted == ()
+    assert run(["savepoint", here.path, "--for-group", "g", "--release"]) == 0
+    assert "deleted" in capsys.readouterr().out and savepoints(here.lake) == here.lake.instants[:1]
+    assert run(["savepoint", here.path, "--release"]) == 2
+    assert run(["savepoint", here.path, "--for-group", "g", "--release", "--hold-at-most", "48h"]) == 2
+
+
+def test_reader_whose_writes_are_archived_does_not_stop_the_others(world: Callable[..., World]) -> None:
+    here = world()
+    behind(here)
+    here.read("other")
+    here.lake.write(2)
+    assert archive(here.path, keep_min=4, keep_max=5).instants
+    with pytest.raises(PositionExpired, match=r"group g at .* archived.* Savepoints of 3 other writes were made"):
+        savepoint_readers(here.path, **{**here.hold, "hold_for": ["g", "other"]})
+    assert savepoints(here.lake) == here.lake.instants[-3:]
+
+
+def test_restore_does_not_choose_savepoints_for_readers(world: Callable[..., World]) -> None:
+    here = world()
+    behind(here, 2)
+    savepoint_readers(here.path, **here.hold)
+    with pytest.raises(ConfigurationError, match="has only savepoints for readers"):
+        restore(here.path)
+    savepoint(here.path, here.lake.instants[0], comment="mine")
+    with pytest.raises(ConfigurationError, match=rf"Savepoints for readers: {', '.join(here.lake.instants[1:])}; "):
+        restore(here.path)
+    savepoint_readers(here.path, hold_for=["g"], release=True)
+    assert restore(here.path).savepoint == here.lake.instants[0]
 
 
 def test_command(world: Callable[..., World], capsys: pytest.CaptureFixture[str]) -> None:
