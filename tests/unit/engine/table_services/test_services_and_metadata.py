@@ -299,6 +299,27 @@ def test_restored_table_of_version_6_has_none(
     assert lake.rows() == sorted(FIRST)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "key"),
+    [
+        (KINDS[3], "files", "hoodie.table.metadata.partitions"),
+        (KINDS[1], "column_stats", "hoodie.table.metadata.partitions.inflight"),
+    ],
+    ids=["version 6", "Hudi is building a partition"],
+)
+def test_savepoint_does_not_depend_on_the_metadata_table(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: Kind, name: str, key: str
+) -> None:
+    """No clean, write or restore of Penstock keeps it current, and a savepoint does not change it."""
+    lake = Lake(tmp_path / "t", kind, monkeypatch)
+    lake.write(FIRST)
+    list_partitions(lake.path, name, key)
+    saved = savepoint(str(lake.path)).instant
+    assert [item.requested_time for item in lake.table().timeline().savepoints] == [saved]
+    delete_savepoint(str(lake.path), saved)
+    assert lake.table().timeline().savepoints == ()
+
+
 def test_restore_of_other_partitions_and_of_files_of_other_writers(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
