@@ -15,7 +15,12 @@ from penstock.engine.table_services.archival_files import (
     merge_history,
     write_archive,
 )
-from penstock.engine.table_services.metadata_services import metadata_kept_from, metadata_policy, metadata_table
+from penstock.engine.table_services.metadata_services import (
+    logged_errors,
+    metadata_kept_from,
+    metadata_policy,
+    open_metadata_serviced,
+)
 from penstock.engine.table_services.serviced_table import ServicedTable, open_serviced
 from penstock.proto.model.positions import Position
 from penstock.table.files.markers import TEMPORARY_FOLDER
@@ -105,10 +110,11 @@ def archive_serviced(
         table = serviced.unchanged().pinned()
         instants = _selected(table, policy, kept_from(table.timeline()))
         _archive(serviced, table, instants, check_lock)
-        with metadata_table(serviced) as metadata:
+        with logged_errors(serviced):
+            metadata = open_metadata_serviced(serviced)
             if metadata is not None:
                 own = metadata.table.pinned()
-                kept = metadata_kept_from(serviced.table.unpinned().timeline())
+                kept = metadata_kept_from(serviced.table.unpinned().timeline(), own.timeline())
                 _archive(metadata, own, _selected(own, metadata_policy(policy), kept), check_lock)
     return _result(table.timeline(), instants)
 

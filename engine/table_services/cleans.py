@@ -7,7 +7,7 @@ process that is killed at any of them leaves a plan that the next clean carries 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from penstock.engine.table_services.cleaning_facts import (
     archived_writes,
@@ -197,11 +197,13 @@ def carry_out(serviced: ServicedTable, planned: Instant, oldest_reader: Position
     return plan
 
 
-def _deleted(plan: CleanPlan, removed: Iterable[str]) -> list[PartitionFiles]:
-    """What a clean changes in a metadata table."""
+def _deleted(plan: CleanPlan, removed: Collection[str]) -> list[PartitionFiles]:
+    """What a clean changes in a metadata table. A removed partition may have had no file."""
     return [
-        PartitionFiles(partition=partition, deleted=frozenset(names), is_deleted=partition in removed)
-        for partition, names in plan.files.items()
+        PartitionFiles(
+            partition=partition, deleted=frozenset(plan.files.get(partition, ())), is_deleted=partition in removed
+        )
+        for partition in sorted({*plan.files, *removed})
     ]
 
 

@@ -22,6 +22,7 @@ from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.files import FILES
 from penstock.table.metadata.folder import WritableFolder
 from penstock.table.metadata.metadata_table import METADATA_FOLDER
+from penstock.table.metadata.validity import has_older_instants
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action
 from penstock.writer.metadata_table.compaction import AFTER
@@ -41,36 +42,46 @@ _READERS_NEED: Final = 3
 
 
 @contextlib.contextmanager
-def metadata_table(serviced: ServicedTable) -> Iterator[ServicedTable | None]:
-    """The metadata table, as a table with services; None without one, and if its services are left to Hudi.
-
-    An error of the block is logged and ends it: the service of the table is done then.
-    """
-    properties = serviced.table.unpinned().refreshed().properties
-    listed = ListedPartitions.of(properties)
+def logged_errors(serviced: ServicedTable) -> Iterator[None]:
+    """Logs an error of the block, which ends it: the service of the table itself is done by then."""
     try:
-        if properties.layout != 2 or listed.complete != (FILES,) or listed.inflight:
-            yield None
-            return
-        folder = WritableFolder(serviced.storage, METADATA_FOLDER)
-        table = HudiTable(folder, load_properties(folder))
-        yield ServicedTable(table=table, storage=folder, environment=serviced.environment, partitions=(FILES,))
+        yield
     except PenstockError as error:
         log.warning("%s: its metadata table was not cleaned or archived: %s", serviced.where, error)
 
 
+def open_metadata_serviced(serviced: ServicedTable) -> ServicedTable | None:
+    """The metadata table, as a table with services; None without one, and if its services are left to Hudi. Errors of
+    opening a table for one that is damaged."""
+    properties = serviced.table.unpinned().refreshed().properties
+    listed = ListedPartitions.of(properties)
+    if properties.layout != 2 or listed.complete != (FILES,) or listed.inflight:
+        return None
+    folder = WritableFolder(serviced.storage, METADATA_FOLDER)
+    table = HudiTable(folder, load_properties(folder))
+    return ServicedTable(table=table, storage=folder, environment=serviced.environment, partitions=(FILES,))
+
+
 def clean_metadata(serviced: ServicedTable, policy: CleanPolicy) -> None:
-    """Deletes old base files and logs of the metadata table, by the policy of a clean of the table."""
-    with locked(serviced.storage, serviced.environment), metadata_table(serviced) as metadata:
-        if metadata is None:
+    """Deletes old base files and logs of the metadata table, by the policy of a clean of the table. Errors are
+    logged. Takes the table's lock only if there is such a metadata table."""
+    with logged_errors(serviced):
+        if open_metadata_serviced(serviced) is None:
             return
-        for pending in pending_cleans(metadata.table.timeline()):
-            carry_out(metadata, pending, None)
-        if _is_read(metadata.table.timeline()):
-            return
-        planned = schedule_clean(metadata, metadata_retention(policy), None)
-        if planned is not None:
-            carry_out(metadata, planned, None)
+        with locked(serviced.storage, serviced.environment):
+            metadata = open_metadata_serviced(serviced)  # another process may have removed it
+            if metadata is not None:
+                _clean(metadata, policy)
+
+
+def _clean(metadata: ServicedTable, policy: CleanPolicy) -> None:
+    for pending in pending_cleans(metadata.table.timeline()):
+        carry_out(metadata, pending, None)
+    if _is_read(metadata.table.timeline()):
+        return
+    planned = schedule_clean(metadata, metadata_retention(policy), None)
+    if planned is not None:
+        carry_out(metadata, planned, None)
 
 
 def metadata_retention(policy: CleanPolicy) -> CleanPolicy:
@@ -89,9 +100,15 @@ def metadata_policy(policy: ArchivePolicy) -> ArchivePolicy:
     return ArchivePolicy(keep_min=policy.keep_min + 1, keep_max=policy.keep_max + 1, delta_commits=AFTER)
 
 
-def metadata_kept_from(data: Timeline) -> str:
+def metadata_kept_from(data: Timeline, metadata: Timeline) -> str:
     """The requested time from which on the instants of the metadata table stay: that of the table's first write, or of
-    its first pending instant. Pure. Source: Hudi `TimelineUtils.getEarliestInstantForMetadataArchival`."""
+    its first pending instant. All stay while the table has instants that completed before the metadata table was
+    created, as after a restore: only the first instant of the metadata table tells that it does not lack them. Pure.
+
+    Source: Hudi `TimelineUtils.getEarliestInstantForMetadataArchival`.
+    """
+    if has_older_instants(data, metadata):
+        return "0"
     first = [item.requested_time for item in data.completed_writes[:1]]
     return min([*first, *(item.requested_time for item in data.instants if not item.is_completed)], default="0")
 

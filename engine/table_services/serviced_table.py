@@ -88,8 +88,7 @@ def open_rewritten(path: str, timeline_timezone: str) -> ServicedTable:
     table = HudiTable(storage, load_properties(storage))
     refuse_unwritten(table)
     environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
-    serviced = ServicedTable(table=table, storage=storage, environment=environment)
-    return serviced
+    return ServicedTable(table=table, storage=storage, environment=environment)
 
 
 def check_parts(*, schedule_only: bool, run_only: bool) -> None:

@@ -99,8 +99,10 @@ class CurrentTable:
 
 
 def current_table(table: HudiTable) -> CurrentTable:
-    """The table as its timeline is now, also while another process archives instants. Errors of planning a
-    snapshot."""
+    """The table as its timeline is now, also while another process archives instants; a pinned table as its timeline
+    was. Errors of planning a snapshot."""
+    if table.is_pinned:
+        return _current(table)  # it would not list its timeline again
     return read_current(lambda: _current(table.pinned()))
 
 

@@ -270,7 +270,7 @@ Missed = tuple[Group, Reader, tuple[tuple[str, int], ...]]
 
 def _missed(state: State, whole: Group, reader: Reader, event: ev.RequestSplits) -> Iterator[Missed]:
     """The splits of the newest answer by table, if the member did not receive it: see `split_assignment.missed`."""
-    if event.received == reader.sequence:
+    if event.received is None or event.received >= reader.sequence:
         return
     for group, own in _memberships(state, whole, reader.reader_id, reader.principal):
         is_newest = own.sequence == reader.sequence and own.request_id == f"{BOUND}{reader.epoch}"

@@ -163,7 +163,7 @@ def missed(reader: Reader, event: ev.RequestSplits) -> tuple[tuple[str, int], ..
     A restart forgets which requests were answered without splits. A copy of one of them that arrives after it receives
     splits, and the member of that request already went on.
     """
-    if event.received is None or event.received == reader.sequence:
+    if event.received is None or event.received >= reader.sequence:
         return ()
     return tuple(item for item in reader.answered if item in reader.held)
 

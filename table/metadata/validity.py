@@ -81,6 +81,19 @@ def created_at(metadata: Timeline) -> str:
     return min(filter(None, times), default="")
 
 
+def has_older_instants(data: Timeline, metadata: Timeline) -> bool:
+    """Whether the data table's active timeline has instants that completed before the metadata table was created.
+
+    Only the creation time tells that the metadata table does not lack them: see `first_not_recorded`.
+    """
+    created = created_at(metadata)
+    return any(
+        item.is_completed and item.action not in _NOT_RECORDED and (item.completion_time or created) <= created
+        for item in data.instants
+        if created
+    )
+
+
 def _has_removed_instant(data: Timeline, metadata: Timeline) -> bool:
     """Whether the metadata table has a completed deltacommit that the data table has not, and has not archived, such as
     one that was rolled back."""

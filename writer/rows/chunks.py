@@ -17,6 +17,10 @@ Data = Any
 
 _UNNAMED_INDEX: Final = re.compile(r"__index_level_[0-9]+__")
 """Arrow's names of such columns."""
+_DECODED_ROWS: Final = 1 << 16
+"""Most rows of run-end encoded columns that are decoded at once."""
+_DECODED_BYTES: Final = 16 << 20
+"""About the most bytes of run-end encoded columns that are decoded at once, unless one row has more."""
 _MAX_BATCHES: Final = 1024
 """Batches that are held apart; each has some hundred bytes beside its rows."""
 
@@ -30,7 +34,7 @@ class Batches:
     batches: Iterable[pa.RecordBatch]
     """Its rows."""
     size_bytes: int | None
-    """Its size, if all of it is in memory."""
+    """Its size, if all of it is in memory; None also for run-end encoded data, which is decoded while it is read."""
 
     def chunks(self, most_bytes: int, where: str) -> Iterator[pa.Table]:
         """The rows in tables of at most about so many bytes, at least one table. An error of the source has a note that
@@ -43,20 +47,23 @@ class Batches:
 
 
 def batches_of(data: Data) -> Batches:
-    """The data as batches, without the unnamed index of a pandas data frame. Columns with run-end encoding are decoded.
-    ConfigurationError for another object; SchemaMismatch for run-end encoded values that Arrow does not decode."""
+    """The data as batches, without the unnamed index of a pandas data frame. Columns with run-end encoding are decoded
+    in slices of limited size while the batches are read: a few bytes may stand for 2^31 rows. ConfigurationError for
+    another object. The batches raise SchemaMismatch for run-end encoded values that Arrow does not decode."""
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
         data = data.select(_data_columns(data.schema))
-        batches = [_decoded(batch) for batch in data.to_batches()]
-        return Batches(_decoded_schema(data.schema), batches, sum(map(_plain_bytes, batches)))
+        batches = data.to_batches()
+        if _has_runs(data.schema):
+            return Batches(_decoded_schema(data.schema), _decoded(batches), None)
+        return Batches(data.schema, batches, sum(map(_plain_bytes, batches)))
     if not isinstance(data, pa.RecordBatchReader) and hasattr(data, "__arrow_c_stream__"):
         data = pa.RecordBatchReader.from_stream(data)
     if isinstance(data, pa.RecordBatchReader):
         places = _data_columns(data.schema)
         schema = _decoded_schema(without_pandas_index(data.schema))
-        return Batches(schema, (_decoded(batch.select(places)) for batch in data), None)
+        return Batches(schema, _decoded(batch.select(places) for batch in data), None)
     raise ConfigurationError(
         f"data: got {type(data).__name__}, expected a pyarrow.Table, RecordBatch or RecordBatchReader, or an object "
         "with __arrow_c_stream__ such as a Polars or pandas data frame"
@@ -77,10 +84,35 @@ def _decoded_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema(fields, schema.metadata)
 
 
-def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch without run-end encoding. SchemaMismatch."""
-    if not any(pa.types.is_run_end_encoded(kind) for kind in batch.schema.types):
-        return batch
+def _has_runs(schema: pa.Schema) -> bool:
+    return any(pa.types.is_run_end_encoded(kind) for kind in schema.types)
+
+
+def _decoded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches without run-end encoding, in slices if they have it. SchemaMismatch."""
+    for batch in batches:
+        if not _has_runs(batch.schema):
+            yield batch
+            continue
+        columns = [column for column in batch.columns if pa.types.is_run_end_encoded(column.type)]
+        step = min(_DECODED_ROWS, max(1, _DECODED_BYTES // sum(_longest_bytes(column.values) for column in columns)))
+        for begin in range(0, batch.num_rows, step):
+            yield _decoded_slice(batch.slice(begin, step))
+
+
+def _longest_bytes(values: pa.Array) -> int:
+    """At least the bytes of the longest of these values, and at least 1."""
+    kind = values.type
+    if pa.types.is_primitive(kind):
+        return 8
+    if pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind):
+        return max(1, int(kind.byte_width))
+    if any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)):
+        return max(1, pc.max(pc.binary_length(values)).as_py() or 1)
+    return max(1, int(values.nbytes))
+
+
+def _decoded_slice(batch: pa.RecordBatch) -> pa.RecordBatch:
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:

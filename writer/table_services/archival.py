@@ -83,7 +83,10 @@ def instants_to_archive(
     others = [
         item
         for item in timeline.instants
-        if item.is_completed and item.action in (Action.CLEAN, Action.ROLLBACK) and item.requested_time < last
+        if item.is_completed
+        and item.action in (Action.CLEAN, Action.ROLLBACK)
+        and item.requested_time < last
+        and (metadata_compaction is None or timeline.order_key(item) <= metadata_compaction)
     ]
     return tuple(sorted((*writes, *others), key=lambda item: (item.requested_time, item.action)))
 

@@ -78,15 +78,18 @@ class MaintenancePolicy:
     """Columns by which a clustering sorts."""
     clean: CleanPolicy
     """How much a clean keeps."""
-    archive: ArchivePolicy
-    """How many completed writes stay on the active timeline."""
+    archive: ArchivePolicy | None
+    """How many completed writes stay on the active timeline; None: nothing is archived."""
 
 
-def maintenance_policy(options: MaintenanceOptions, stored: Mapping[str, str], where: str) -> MaintenancePolicy:
+def maintenance_policy(
+    options: MaintenanceOptions, stored: Mapping[str, str], where: str, skip: Collection[Service] = ()
+) -> MaintenancePolicy:
     """The policy of these options; where one is not given, that of the table's properties, else Hudi's default.
 
-    The archival keeps more commits than the clean, as Hudi requires: by default 10 more, if the clean keeps as many as
-    the archival. ConfigurationError, beginning with `where`, for values that exclude each other or are out of range.
+    Options and properties of an archival that is left out by `skip` are ignored. The archival keeps more commits than
+    the clean, as Hudi requires: by default 10 more, if the clean keeps as many as the archival. ConfigurationError,
+    beginning with `where`, for values that exclude each other or are out of range.
     """
     reader = _Stored(stored, where)
     compact_after = _first(options.compact_after, reader.number(_COMPACT_AFTER), 5)
@@ -103,7 +106,7 @@ def maintenance_policy(options: MaintenanceOptions, stored: Mapping[str, str], w
         cluster_after=cluster_after,
         sort_by=stored_columns if options.sort_by is None else tuple(options.sort_by),
         clean=clean,
-        archive=_archive_policy(options, reader, clean, compact_after, where),
+        archive=None if Service.ARCHIVE in skip else _archive_policy(options, reader, clean, compact_after, where),
     )
 
 

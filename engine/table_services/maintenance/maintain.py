@@ -96,7 +96,8 @@ def maintain(
       `hoodie.clean.policy`, `hoodie.clean.commits.retained` and so on).
     * keep_min, keep_max: as of `penstock.archive` (20 and 30, `hoodie.keep.min.commits`, `hoodie.keep.max.commits`; 10
       and 20 more than a clean keeps, if it keeps 20 commits or more). Writes of the last `hours` are not archived.
-    * skip: the services that are left out, of `compact`, `cluster`, `clean`, `archive`.
+    * skip: the services that are left out, of `compact`, `cluster`, `clean`, `archive`. Without the archival, its
+      options and properties are not checked.
     * hold_for, hold_checkpoints, hold_at_most, server, server_table, server_options: readers for which files are kept,
       as of `penstock.clean`. The archival leaves what they have not read.
     * dry_run: nothing changes; the result says what would be done to the table as it is.
@@ -244,6 +245,8 @@ class Maintenance:
     def _run_archive(self) -> str:
         """Archives; why not, or ''."""
         policy = self.policy.archive
+        if policy is None:
+            return "skipped"
         completed = len(self.serviced.table.timeline().completed_writes)
         if completed <= policy.keep_max:
             return f"{completed} completed writes are on the timeline, and keep_max is {policy.keep_max}"
@@ -271,7 +274,7 @@ def maintenance(
     serviced = open_serviced(str(path), timeline_timezone, keeps_metadata=True)
     run = Maintenance(
         serviced=serviced,
-        policy=maintenance_policy(options, serviced.table.properties.raw, serviced.where),
+        policy=maintenance_policy(options, serviced.table.properties.raw, serviced.where, skipped),
         path=str(path),
         index=index,
         skip=skipped,

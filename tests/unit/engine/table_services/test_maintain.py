@@ -5,10 +5,8 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-import penstock
 from penstock.engine.table_services.compaction import compact
 from penstock.engine.table_services.maintenance import maintain as maintain_module
 from penstock.engine.table_services.maintenance.maintain import MaintainResult, maintain
@@ -16,7 +14,7 @@ from penstock.proto.errors import ConfigurationError, StorageError, TableNotFoun
 from penstock.table.storage.local_writes import LocalStorage
 from penstock.writer.transaction.heartbeat import start_heartbeat
 from tests.unit.engine.table_services import serviced_lake
-from tests.unit.engine.table_services.lake import CITIES, SCHEMA, Lake
+from tests.unit.engine.table_services.lake import Lake
 from tests.unit.engine.write import recorded_storage
 
 VERSIONS = pytest.mark.parametrize("version", [9, 6])
@@ -181,15 +179,15 @@ def test_bug_is_no_failed_service(tmp_path: pathlib.Path, monkeypatch: pytest.Mo
         maintain(str(lake.path))
 
 
-def test_archival_of_a_table_waits_for_a_compaction_of_its_metadata_table(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "t"
-    keys = {"record_key": "id", "partition_by": "city", "ordering": "seq", "index": "simple"}
-    penstock.create_table(str(path), SCHEMA, **keys, table_type="copy_on_write", metadata_table=True)
-    for n in range(5):
-        penstock.write(str(path), pa.Table.from_pylist([{"id": "a", "seq": n, "city": c} for c in CITIES], SCHEMA))
-    assert "keep_max" in maintain(str(path), commits=2, keep_min=3, keep_max=5).reasons["archive"]
-    assert "all of them are needed" in maintain(str(path), **SMALL).reasons["archive"]
-    assert maintain(str(path), **SMALL, skip=["archive"]).reasons["archive"] == "skipped"
+def test_archival_of_a_table_with_a_metadata_table_waits_for_its_compaction(tmp_path: pathlib.Path) -> None:
+    lake = Lake(tmp_path, metadata_table=True)
+    lake.write(5)
+    result = maintain(str(lake.path), **SMALL)
+    assert result.reasons["archive"] == "5 completed writes are on the timeline, and all of them are needed"
+    lake.write(8)
+    result = maintain(str(lake.path), **SMALL)
+    assert result.archive is not None and len(result.archive.instants) >= 5
+    lake.check_states(lake.instants[-1])
 
 
 def test_properties_of_the_table_are_the_policy_and_options_come_before_them(tmp_path: pathlib.Path) -> None:
@@ -201,6 +199,16 @@ def test_properties_of_the_table_are_the_policy_and_options_come_before_them(tmp
     lake.write(3)
     assert services(maintain(str(lake.path), commits=9)) == (True, False, False, False)
     assert services(maintain(str(lake.path))) == (False, False, True, False)
+
+
+def test_options_of_an_archival_that_is_skipped_are_not_checked(tmp_path: pathlib.Path) -> None:
+    lake = Lake(tmp_path)
+    lake.write(5)
+    set_property(lake, hoodie_keep_min_commits=2)
+    with pytest.raises(ConfigurationError, match="an archival must keep more"):
+        maintain(str(lake.path), commits=2)
+    result = maintain(str(lake.path), commits=2, skip=["archive"])
+    assert result.reasons["archive"] == "skipped" and result.clean is not None
 
 
 def test_errors_before_the_first_service(tmp_path: pathlib.Path) -> None:

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.engine.write import current_table
 from penstock.proto.errors import StorageError
 from penstock.table import hudi_table
 from penstock.table.config.properties import TableProperties
+from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.storage.filesystem import FileInfo, Storage
 from penstock.table.timeline.settled_reads import read_current
 
@@ -101,3 +103,23 @@ def test_other_errors_and_the_eighth_are_raised() -> None:
     with pytest.raises(StorageError, match="unavailable"):
         read_current(raising(unavailable), sleep=delays.append)
     assert len(delays) == 14
+
+
+def test_pinned_table_is_not_read_again(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps its timeline, so that the next attempt would fail too, while the caller has the table's lock."""
+    table = open_table(path)
+    left = StorageError("archived")
+    left.left_timeline = True
+    attempts = []
+
+    def fails(pinned: HudiTable) -> None:
+        attempts.append(pinned)
+        raise left
+
+    monkeypatch.setattr(current_table, "_current", fails)
+    with pytest.raises(StorageError, match="archived"):
+        current_table.current_table(table.pinned())
+    assert len(attempts) == 1
+    with pytest.raises(StorageError, match="archived"):
+        current_table.current_table(table)
+    assert len(attempts) == 9

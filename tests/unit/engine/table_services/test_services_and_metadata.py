@@ -14,15 +14,20 @@ from penstock.engine.table_services import metadata_services
 from penstock.engine.table_services.archive import archive
 from penstock.engine.table_services.clean import clean
 from penstock.engine.table_services.compaction import compact
+from penstock.engine.table_services.maintenance.maintain import maintain
 from penstock.engine.table_services.restore import restore
 from penstock.engine.table_services.savepoints import delete_savepoint, savepoint
 from penstock.engine.table_services.serviced_table import open_serviced
 from penstock.engine.write.rollback import rollback
-from penstock.proto.errors import TableError
+from penstock.proto.errors import TableError, WriteConflict
+from penstock.table.hudi_table import open_table
+from penstock.table.metadata.files import ALL_PARTITIONS, FILES, partition_paths
+from penstock.table.metadata.metadata_table import open_metadata_table
 from penstock.table.storage.local_writes import LocalStorage
 from penstock.writer.metadata_table import compaction
 from penstock.writer.metadata_table.opened import WritableMetadata
 from penstock.writer.table_services.retention import KeepCommits
+from tests.unit.engine.table_services import lake as lake_module
 from tests.unit.engine.table_services.test_service_kills import killed_at
 from tests.unit.engine.write.recorded_storage import FIRST, KINDS, SECOND, Kind, Lake, Row, upserted
 from tests.unit.writer.metadata_table.metadata_tables import instants, list_partitions, listed, listings
@@ -128,6 +133,93 @@ def test_metadata_table_that_hudi_cleans_is_left_alone(tmp_path: pathlib.Path, m
     check(lake.path)
 
 
+def test_archival_after_a_restore_keeps_when_the_metadata_table_was_created(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clean before the restore has no instant in the metadata table, which was created again after it."""
+    lake = lake_of(tmp_path, KINDS[1], monkeypatch)
+    for seq in range(2, 5):
+        lake.write([("k1", seq, "oslo")])
+    saved = savepoint(str(lake.path)).instant
+    for seq in range(5, 7):
+        lake.write([("k1", seq, "oslo")])
+    assert clean(str(lake.path), commits=1).instant
+    restore(str(lake.path), saved)
+    monkeypatch.setattr(compaction, "AFTER", 3)
+    monkeypatch.setattr(metadata_services, "AFTER", 3)
+    for seq in range(7, 19):
+        lake.write([("k1", seq, "oslo")])
+    assert archive(str(lake.path), keep_min=2, keep_max=3).instants
+    lake.write([("k1", 19, "oslo")])
+    check(lake.path)
+    delete_savepoint(str(lake.path), saved)
+    for seq in range(20, 30):
+        lake.write([("k1", seq, "oslo")])
+        archive(str(lake.path), keep_min=2, keep_max=3)
+        check(lake.path)
+    inner = WritableMetadata.open(LocalStorage(str(lake.path)))
+    assert len(inner.table.archive().instants) >= 5, "once the clean is archived, the metadata table is archived too"
+
+
+def test_empty_partition_that_a_clean_removes_leaves_the_metadata_table(tmp_path: pathlib.Path) -> None:
+    """Its files were deleted by an earlier clean, which left the folder because of another file."""
+    lake = lake_module.Lake(tmp_path, metadata_table=True)
+    lake.write(2)
+    lake.write(1, cities=("riga",), operation="delete_partition")
+    lake.write(2, cities=("oslo",))
+    (lake.path / "riga/notes.txt").write_text("mine")
+    assert clean(str(lake.path), commits=1).partitions == ("riga",) and (lake.path / "riga").exists()
+    assert recorded_partitions(lake.path) == ["oslo", "riga"]
+    (lake.path / "riga/notes.txt").unlink()
+    lake.write(2, cities=("oslo",))
+    assert clean(str(lake.path), file_versions=1).partitions == ("riga",) and not (lake.path / "riga").exists()
+    assert recorded_partitions(lake.path) == ["oslo"]
+    check(lake.path)
+    lake.write(1)
+    assert recorded_partitions(lake.path) == ["oslo", "riga"]
+    check(lake.path)
+
+
+def recorded_partitions(path: pathlib.Path) -> list[str]:
+    """The partitions that the metadata table records."""
+    opened = open_metadata_table(open_table(str(path)), open_table(str(path)).timeline())
+    return sorted(partition_paths(opened.records(FILES, [ALL_PARTITIONS])[ALL_PARTITIONS]))
+
+
+def damaged(path: pathlib.Path) -> None:
+    """Damages the metadata table of the table at `path`."""
+    (path / ".hoodie/metadata/.hoodie/hoodie.properties").write_bytes(b"hoodie.table.version=x")
+
+
+def test_clean_of_a_table_whose_metadata_table_is_damaged(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = lake_of(tmp_path, KINDS[1], monkeypatch)
+    damaged(lake.path)
+    with caplog.at_level(logging.WARNING, "penstock.writer"):
+        assert clean(str(lake.path), commits=1).files == ()
+        result = maintain(str(lake.path))
+    assert result.reasons["clean"] == "no file that only older states need"
+    assert "its metadata table was not cleaned or archived" in caplog.text
+
+
+@pytest.mark.parametrize("has_metadata_table", [True, False])
+def test_clean_that_deleted_files_succeeds_if_another_process_then_takes_the_lock(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, has_metadata_table: bool
+) -> None:
+    lake = Lake(tmp_path / "t", KINDS[1], monkeypatch, metadata_table=has_metadata_table)
+    for seq in range(1, 4):
+        lake.write([("k1", seq, "oslo")])
+
+    def refused(*_: object) -> None:
+        raise WriteConflict("another process holds the lock")
+
+    monkeypatch.setattr(metadata_services, "locked", refused)
+    with caplog.at_level(logging.WARNING, "penstock.writer"):
+        assert clean(str(lake.path), commits=1).files
+    assert ("another process holds the lock" in caplog.text) is has_metadata_table, "a lock that nothing needs"
+
+
 def test_archival_removes_a_metadata_table_that_a_writer_did_not_update(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -205,6 +297,27 @@ def test_restored_table_of_version_6_has_none(
         assert restore(str(lake.path), saved).savepoint == saved
     assert "the table was restored" in caplog.text and listed(lake.path) == ""
     assert lake.rows() == sorted(FIRST)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "key"),
+    [
+        (KINDS[3], "files", "hoodie.table.metadata.partitions"),
+        (KINDS[1], "column_stats", "hoodie.table.metadata.partitions.inflight"),
+    ],
+    ids=["version 6", "Hudi is building a partition"],
+)
+def test_savepoint_does_not_depend_on_the_metadata_table(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: Kind, name: str, key: str
+) -> None:
+    """No clean, write or restore of Penstock keeps it current, and a savepoint does not change it."""
+    lake = Lake(tmp_path / "t", kind, monkeypatch)
+    lake.write(FIRST)
+    list_partitions(lake.path, name, key)
+    saved = savepoint(str(lake.path)).instant
+    assert [item.requested_time for item in lake.table().timeline().savepoints] == [saved]
+    delete_savepoint(str(lake.path), saved)
+    assert lake.table().timeline().savepoints == ()
 
 
 def test_restore_of_other_partitions_and_of_files_of_other_writers(

@@ -86,6 +86,16 @@ def test_limit_of_held_splits_does_not_refuse_missed_ones(monkeypatch: pytest.Mo
         asked(core, member, 3, received=2)
 
 
+def test_splits_are_not_delivered_again_to_a_member_that_received_a_later_answer() -> None:
+    """The server's state is older than what the member received: the splits of its newest answer are older, too."""
+    core = Core()
+    member = core.join("r")
+    first, second = core.plan(("p", "a")), core.plan(("p", "b"))
+    assert asked(core, member, 1, received=0) == [(first, 0)]
+    assert asked(core, member, 6, received=5) == [(second, 0)]
+    assert asked(core, member, 7, received=0) == [(second, 0)], "else the newest answer is delivered again"
+
+
 # --- groups over tables
 
 
@@ -111,3 +121,12 @@ def test_splits_of_a_copy_over_tables_are_delivered_with_the_next_request() -> N
     assert core.state.groups[GroupKey("s.002", "g")].readers == {}
     assert [table for table, *_ in asked_over_tables(core, 3, received=2)] == ["s.002"]
     assert asked_over_tables(core, 4, received=3) == []
+
+
+def test_splits_over_tables_are_not_delivered_again_to_a_member_that_received_a_later_answer() -> None:
+    core = test_over_tables.Core(2)
+    core.plan(0, 1)
+    assert [table for table, *_ in asked_over_tables(core, 1, received=0)] == ["s.000"]
+    core.plan(1, 1)
+    assert [table for table, *_ in asked_over_tables(core, 6, received=5)] == ["s.001"]
+    assert [table for table, *_ in asked_over_tables(core, 7, received=0)] == ["s.001"]

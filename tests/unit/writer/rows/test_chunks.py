@@ -86,3 +86,34 @@ def test_error_of_the_source_keeps_its_kind_and_names_the_table() -> None:
     assert caught.value.__notes__ == ["table t: its data ended with this error; nothing was written"]
     with pytest.raises(ConfigurationError, match=r"got list, expected a pyarrow\.Table"):
         batches_of([])
+
+
+def runs_of(values: pa.Array, rows: int) -> pa.Array:
+    """A run-end encoded column: each value as often as the others."""
+    ends = pa.array([rows // len(values) * (n + 1) for n in range(len(values))], pa.int32())
+    return pa.RunEndEncodedArray.from_arrays(ends, values)
+
+
+@pytest.mark.parametrize("form", ["table", "batch", "reader"])
+def test_few_bytes_that_stand_for_many_rows_are_decoded_in_slices(form: str) -> None:
+    rows = 2_000_000_000
+    table = pa.table({"n": runs_of(pa.array([1, 2]), rows), "t": runs_of(pa.array(["x" * 1000]), rows)})
+    data = {"table": table, "batch": table.to_batches()[0], "reader": table.to_reader()}[form]
+    before = pa.total_allocated_bytes()
+    chunks = batches_of(data).chunks(64 << 20, "table t")
+    first, second = next(chunks), next(chunks)
+    assert pa.total_allocated_bytes() - before < 400 << 20
+    assert first.schema.types == [pa.int64(), pa.string()] and first.nbytes <= 64 << 20
+    assert second.num_rows > 10_000 and second["t"][0].as_py() == "x" * 1000
+
+
+@given(st.lists(st.sampled_from(["a", "bb", "ccc" * 9, None]), min_size=1, max_size=8), st.integers(1, 5))
+def test_decoded_slices_have_all_values_in_order(texts: list[str | None], times: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("penstock.writer.rows.chunks._DECODED_BYTES", 60)
+        patch.setattr("penstock.writer.rows.chunks._DECODED_ROWS", 7)
+        column = runs_of(pa.array(texts, pa.string()), times * len(texts))
+        for table in (pa.table({"t": column}), pa.table({"t": column}).slice(1)):
+            (chunk,) = batches_of(table).chunks(1 << 20, "table t")
+            assert chunk["t"].to_pylist() == table["t"].to_pylist()
+            assert max(map(len, chunk["t"].chunks), default=0) <= 7

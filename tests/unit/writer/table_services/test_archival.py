@@ -79,6 +79,13 @@ def test_writes_that_no_compaction_of_the_metadata_table_merged_stay() -> None:
     assert archived(timeline, metadata_compaction="70") == ["10", "20", "30", "40"]
 
 
+def test_cleans_and_rollbacks_that_no_compaction_of_the_metadata_table_merged_stay() -> None:
+    files = (*(f"{n}0_{n}1.commit" for n in range(1, 7)), "12_33.clean", "13_36.rollback", "14_15.clean")
+    timeline = timeline_of(*files, layout=2)
+    assert archived(timeline) == ["10", "12", "13", "14", "20", "30", "40"]
+    assert archived(timeline, metadata_compaction="35") == ["10", "12", "14", "20", "30"]
+
+
 def test_replacements_that_are_not_cleaned_stay() -> None:
     timeline = timeline_of(*commits(2), "30.replacecommit", *commits(7)[3:])
     assert archived(timeline, not_cleaned=("30",)) == ["10", "20"]
