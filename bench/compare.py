@@ -21,7 +21,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 
@@ -152,8 +152,8 @@ def git(*words: str) -> str:
     return result.stdout.strip() if result.returncode == 0 else ""
 
 
-def run_details(args: argparse.Namespace, minutes: float, load: float) -> dict[str, str]:
-    """Date, commit, machine, versions and sizes of a run."""
+def run_details(minutes: float, load: float, sizes: str, parts: Sequence[str] | None) -> dict[str, str]:
+    """Date, commit, machine, versions, sizes and parts of a run. load: before it."""
     names = ("penstock", "pyarrow", "numba", "hudi", "pyspark")
     changed = " with uncommitted changes" if git("status", "--porcelain") else ""
     peers = (REPOSITORY / "requirements" / "hudi-peer.txt").read_text().splitlines()
@@ -166,8 +166,8 @@ def run_details(args: argparse.Namespace, minutes: float, load: float) -> dict[s
         f"Python {platform.python_version()}; load {load:.1f} before{shared}",
         "versions": ", ".join(f"{name} {version(name)}" for name in names)
         + f"; Hudi 1.2.0 on {next(line for line in peers if line.startswith('pyspark'))}",
-        "sizes": f"{args.rows:,} rows, big {args.big_rows:,}; {args.rounds} rounds",
-        "parts": " ".join(args.only or ["all"]),
+        "sizes": sizes,
+        "parts": " ".join(parts or ["all"]),
     }
 
 
@@ -206,7 +206,8 @@ def main() -> int:
         figures = measure_all(args, cast, Tables(standard_tables(args.rows, args.big_rows), cast))
     finally:
         cast.stop()
-    details = run_details(args, (time.perf_counter() - began) / 60, load)
+    sizes = f"{args.rows:,} rows, big {args.big_rows:,}; {args.rounds} rounds"
+    details = run_details((time.perf_counter() - began) / 60, load, sizes, args.only)
     print("\n".join(targets_lines(figures)))
     if args.out:
         write(args.out, figures, details)

@@ -110,7 +110,10 @@ class EnumeratorService:
         self.streams, self.alignment_sets = StreamRegistry(clock_ms), AlignmentSets(clock_ms)
         observer = self.coordinator.observer
         self.stream_monitor = StreamMonitor(
-            self.streams, lambda name, points: follows.lags(names.path(name), points), clock_ms, observer
+            self.streams,
+            lambda name, points, readers: follows.lags(names.path(name), points, readers),
+            clock_ms,
+            observer,
         )
         aligned = AlignedGroups(self.coordinator, self.alignment_sets)
         shared = (self.checks, self.stream_monitor, aligned, names.names)
@@ -257,10 +260,15 @@ class EnumeratorService:
         return self.groups.heartbeat(member)
 
     def request_splits(
-        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+        self,
+        member: Member,
+        max_splits: int,
+        sequence: int,
+        without: tuple[str, ...] = (),
+        received: int | None = None,
     ) -> GroupAnswer:
         """See `GroupService.request_splits`."""
-        return self.groups.request_splits(member, max_splits, sequence, without)
+        return self.groups.request_splits(member, max_splits, sequence, without, received)
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
         """See `GroupService.commit_splits`."""

@@ -36,12 +36,18 @@ class GroupService(Protocol):
         ...
 
     def request_splits(
-        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+        self,
+        member: Member,
+        max_splits: int,
+        sequence: int,
+        without: tuple[str, ...] = (),
+        received: int | None = None,
     ) -> GroupAnswer:
         """Assigns at most `max_splits` further splits. In a group over tables: none of the tables `without`.
 
         `sequence` grows with each request of the member. Repeating the newest request gives the same answer; an older
-        one is refused (Fenced).
+        one is refused (Fenced). `received` is the newest request of this epoch whose splits the member received, 0 if
+        it received none: splits of a later request are assigned again with this one. None: the member does not say.
         """
         ...
 

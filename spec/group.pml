@@ -87,6 +87,8 @@ typedef Group {
     byte undelivered[READERS]; /* splits that it holds and that its epoch has not received */
     byte answered[READERS];
     byte given[READERS];    /* the splits of that answer */
+    byte missed[READERS];   /* splits of an answer that it did not receive: a copy of an earlier request got them */
+    bool copy_given;        /* the copy on its way has the number of a request that got splits, or a lower one */
     byte shown[SPLITS];     /* rows in the committed output of this generation */
     byte member[READERS];   /* the epoch whose output counts */
 };
@@ -116,6 +118,7 @@ byte again_generation, again_start;
 mtype copy_call;            /* a call that arrives a second time */
 byte copy_reader, copy_epoch, copy_join, copy_what, copy_start[SPLITS];
 bool copy_newest;           /* whether it is the newest call of its reader */
+bool copy_answered;         /* this process answered its request or a later one of its reader */
 
 byte highest = 1;           /* the highest epoch or generation that somebody heard */
 byte faults_used, faults_left = MOST_FAULTS;
@@ -131,6 +134,11 @@ byte ticks; /* faults of a trace are some calls apart, so that they meet somethi
 #else
 #define is_time true
 #endif
+#ifdef LATE_COPIES /* copies of a trace arrive after a restart, when their reader has gone on */
+#define copy_arrives ((!copy_newest && !copy_answered) || faults_left == 0)
+#else
+#define copy_arrives true
+#endif
 #ifndef KINDS
 #define KINDS 511 /* which faults, as bits */
 #endif
@@ -138,6 +146,7 @@ byte ticks; /* faults of a trace are some calls apart, so that they meet somethi
 
 /* Variables of one step: 0 between steps. */
 byte s, t, chosen, count, is_waiting;
+bool is_earlier;            /* the call is a copy of an earlier request, which no answer of this process follows */
 mtype calling, reply;       /* a call, and its answer */
 byte its_epoch, its_join, its_splits, first[SPLITS], reply_got; /* `first`: the first rows of a commit */
 
@@ -152,6 +161,8 @@ inline copy_group(to, from) {
     to.undelivered[0] = from.undelivered[0]; to.undelivered[1] = from.undelivered[1];
     to.answered[0] = from.answered[0]; to.answered[1] = from.answered[1];
     to.given[0] = from.given[0]; to.given[1] = from.given[1];
+    to.missed[0] = from.missed[0]; to.missed[1] = from.missed[1];
+    to.copy_given = from.copy_given;
     to.member[0] = from.member[0]; to.member[1] = from.member[1]
 }
 
@@ -183,7 +194,7 @@ inline give_back(r) { /* the splits of a member are pending again, at their comm
     }
     s = 0;
     live.epoch[r] = 0; live.member[r] = 0; live.joining[r] = 0; live.undelivered[r] = 0;
-    live.answered[r] = UNANSWERED; live.given[r] = 0;
+    live.answered[r] = UNANSWERED; live.given[r] = 0; live.missed[r] = 0;
     dirty = true
 }
 
@@ -196,7 +207,7 @@ inline decide_join(r, id) {
 #endif
         check(number, live.last > highest);
         live.epoch[r] = live.last; live.member[r] = live.last; live.joining[r] = id;
-        live.undelivered[r] = 0; live.answered[r] = UNANSWERED; live.given[r] = 0;
+        live.undelivered[r] = 0; live.answered[r] = UNANSWERED; live.given[r] = 0; live.missed[r] = 0;
 #ifndef BROKEN_HELD_NEVER_DELIVERED
         for (s : 0 .. SPLITS - 1) {
             if
@@ -252,10 +263,30 @@ inline choose(r) {
     s = 0; count = 0; is_waiting = 0
 }
 
+#define is_copied(r, e) (copy_call == ask && copy_reader == (r) && copy_epoch == (e))
+
+inline grant(r, e) { /* the chosen splits are with the member */
+    for (s : 0 .. SPLITS - 1) {
+        if
+        :: (chosen & bit_of(s)) ->
+            check(ownership, live.status[s] == PENDING || live.status[s] == HELD_BY(r));
+            live.status[s] = HELD_BY(r)
+        :: else
+        fi
+    }
+    s = 0;
+    check(fencing, live.member[r] == e);
+    live.undelivered[r] = live.undelivered[r] & (7 ^ chosen);
+    live.copy_given = live.copy_given || is_copied(r, e);
+    dirty = true
+}
+
+/* A request after that of the copy: the member says which answer it received last. */
 inline decide_ask(r, e) {
     if
     :: !is_member(r, e) -> reply = fenced
     :: else ->
+        copy_answered = copy_answered || is_copied(r, e);
         if
         :: live.answered[r] == WITH_SPLITS -> /* the same answer, without what is finished by now */
             reply = splits;
@@ -268,23 +299,18 @@ inline decide_ask(r, e) {
             s = 0
         :: live.answered[r] == EMPTY -> reply = nothing
         :: else ->
-            choose(r);
+#ifndef BROKEN_MISSED_NOT_DELIVERED
+            chosen = live.missed[r];
+#endif
+            if
+            :: chosen == 0 -> choose(r)
+            :: else
+            fi;
             if
             :: chosen ->
-                for (s : 0 .. SPLITS - 1) {
-                    if
-                    :: (chosen & bit_of(s)) ->
-                        check(ownership, live.status[s] == PENDING || live.status[s] == HELD_BY(r));
-                        live.status[s] = HELD_BY(r)
-                    :: else
-                    fi
-                }
-                s = 0;
-                check(fencing, live.member[r] == e);
-                live.undelivered[r] = live.undelivered[r] & (7 ^ chosen);
-                live.answered[r] = WITH_SPLITS; live.given[r] = chosen;
-                reply = splits; reply_got = chosen; chosen = 0;
-                dirty = true
+                grant(r, e);
+                live.answered[r] = WITH_SPLITS; live.given[r] = chosen; live.missed[r] = 0;
+                reply = splits; reply_got = chosen; chosen = 0
             :: else ->
                 reply = nothing; /* not a record: a restart forgets it */
 #ifndef BROKEN_EMPTY_ANSWER_FORGOTTEN
@@ -296,6 +322,19 @@ inline decide_ask(r, e) {
         :: reply == nothing && live.ended && live.position == COMMITS -> reply = end
         :: else
         fi
+    fi
+}
+
+/* A copy of an earlier request, after a restart that forgot its empty answer. Nobody hears the answer. */
+inline decide_earlier_ask(r, e) {
+    chosen = live.missed[r];
+    if
+    :: chosen == 0 -> choose(r)
+    :: else
+    fi;
+    if
+    :: chosen -> grant(r, e); live.missed[r] = chosen; reply = splits; reply_got = chosen; chosen = 0
+    :: else -> reply = nothing
     fi
 }
 
@@ -343,7 +382,10 @@ inline decide_commit(r, e, some, is_part) {
         reply = committed;
         for (s : 0 .. SPLITS - 1) {
             if
-            :: (some & bit_of(s)) && live.status[s] != DONE && commit_of(s) > live.position &&
+            :: (some & bit_of(s)) &&
+#ifndef BROKEN_REPEATED_COMMIT_UNKNOWN
+                live.status[s] != DONE && commit_of(s) > live.position && /* a repeated commit has no effect */
+#endif
 #ifdef BROKEN_EPOCH_UNCHECKED
                 live.status[s] != HELD_BY(r) -> reply = unknown
 #else
@@ -424,13 +466,13 @@ inline moved(to) { /* an operator resets the group: a new generation, without me
 #ifndef BROKEN_RESET_FENCES_NOBODY
         live.epoch[t] = 0; live.joining[t] = 0;
 #endif
-        live.undelivered[t] = 0; live.answered[t] = UNANSWERED; live.given[t] = 0
+        live.undelivered[t] = 0; live.answered[t] = UNANSWERED; live.given[t] = 0; live.missed[t] = 0
     }
     t = 0;
     dirty = true
 }
 
-inline restarted() { /* a process reads the log; answers that were not heard, copies and discoveries are gone */
+inline restarted() { /* a process reads the log; answers that were not heard and discoveries are gone */
     copy_group(live, kept);
     dirty = false;
     for (t : 0 .. READERS - 1) {
@@ -441,13 +483,14 @@ inline restarted() { /* a process reads the log; answers that were not heard, co
         fi
     }
     t = 0;
+    copy_answered = false;
     looking = false; looking_generation = 0; looking_start = 0;
-    again = false; again_generation = 0; again_start = 0;
-    drop_copy()
+    again = false; again_generation = 0; again_start = 0
 }
 
 inline drop_copy() {
     copy_call = none; copy_reader = 0; copy_epoch = 0; copy_join = 0; copy_what = 0; copy_newest = false;
+    copy_answered = false; live.copy_given = false; kept.copy_given = false;
     copy_start[0] = 0; copy_start[1] = 0; copy_start[2] = 0
 }
 
@@ -556,7 +599,8 @@ inline deliver(r) { /* the message of reader `r` reaches the service */
     trace(printf("\"from\": [%d, %d, %d], ", first[0], first[1], first[2]));
     if
     :: calling == join -> decide_join(r, its_join)
-    :: calling == ask -> decide_ask(r, its_epoch)
+    :: calling == ask && !is_earlier -> decide_ask(r, its_epoch)
+    :: calling == ask && is_earlier -> decide_earlier_ask(r, its_epoch)
     :: calling == part -> decide_commit(r, its_epoch, its_splits, true)
     :: calling == finish -> decide_commit(r, its_epoch, its_splits, false)
     :: calling == leave -> decide_leave(r, its_epoch)
@@ -619,6 +663,13 @@ inline lose_answer(r) { client[r].answer = none; client[r].got = 0 }
 inline double(r) {
     copy_call = client[r].call; copy_reader = r; copy_epoch = client[r].epoch; copy_join = client[r].joins;
     copy_what = client[r].what; copy_newest = true;
+    if
+    :: copy_call == ask ->
+        copy_answered = (live.answered[r] != UNANSWERED);
+        live.copy_given = (live.answered[r] == WITH_SPLITS); kept.copy_given = (kept.answered[r] == WITH_SPLITS);
+        trace(printf("{\"step\": \"doubled\", \"reader\": %d}\n", r))
+    :: else
+    fi;
     copy_start[0] = client[r].start[0]; copy_start[1] = client[r].start[1]; copy_start[2] = client[r].start[2]
 }
 inline double_discovery(unused) { again = true; again_generation = looking_generation; again_start = looking_start }
@@ -700,13 +751,16 @@ proctype faults() {
     fault(0, RESET, is_visible, reset)
     fault(1, RESET, is_visible, reset)
     fault(2, RESET, is_visible, reset)
-    :: d_step { copy_call != none && !over ->
-        /* A copy of an earlier request has a lower number: it was answered, and has no effect. */
+    :: d_step { copy_call != none && copy_arrives && !over ->
+        /* A copy of an earlier request has a lower number: it has no effect, unless a restart forgot that its request
+         * was answered, and no later one of its reader was answered since. */
         if
-        :: copy_call != ask || copy_newest || copy_epoch != live.epoch[copy_reader] ->
+        :: copy_call != ask || copy_newest || copy_epoch != live.epoch[copy_reader] || !(live.copy_given || copy_answered) ->
             calling = copy_call; its_epoch = copy_epoch; its_join = copy_join; its_splits = copy_what;
             first[0] = copy_start[0]; first[1] = copy_start[1]; first[2] = copy_start[2];
+            is_earlier = (copy_call == ask && !copy_newest && copy_epoch == live.epoch[copy_reader]);
             deliver(copy_reader);
+            is_earlier = false;
             trace(printf("\"copy\": 1, "));
             tell_state()
         :: else

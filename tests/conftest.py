@@ -59,6 +59,14 @@ def markers_of(item: pytest.Item) -> set[str]:
     return {marker.name for marker in item.iter_markers()}
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints in each run how much was searched: the property "searched" of a test that passed."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "searched" and report.when == "call":
+                terminalreporter.write_line(f"searched: {value}")
+
+
 @pytest.hookimpl(tryfirst=True)  # before fixtures start servers
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Records the test, if it is of a suite of processes."""

@@ -65,7 +65,7 @@ FEATURES: Final = (
 
 HEAD: Final = """# Compatibility
 
-<!-- written by tools/generate_compatibility.py from tests/golden and tests/interop/test_writes.py; do not edit -->
+<!-- written by tools/generate_compatibility.py from tests/golden and tests/interop; do not edit -->
 
 Tables that real Hudi wrote (0.14 to 1.2), and the rows that Hudi returned for them: snapshots, read-optimized reads,
 time travel, ranges and changes. Each number is that of queries whose rows equal Hudi's, by feature and by the version

@@ -1,8 +1,9 @@
-"""The writing half of docs/reference/compatibility.md: the comparisons that the tests of writes in tests/interop make.
+"""The writing half of docs/reference/compatibility.md: the features that the tests of writes in tests/interop use, and
+the comparisons that they make.
 
 Each `check(…, what)` of a test compares the rows of real Hudi, of Penstock and of a model after a step, and each
 `compare_paths` the partition paths of a key generator. They are counted from the source of the tests, for each set of
-parameters: the page names what is asserted, and nothing else.
+parameters: the page names what is asserted, and nothing else. `write_features` has the table of features.
 """
 
 from __future__ import annotations
@@ -17,17 +18,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pytest
+from write_features import OLDER, Case, facts_of, table_of
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 TESTS: Final = ("test_writes", "test_write_partitions", "test_write_traps", "test_write_repeated_keys")
+"""The modules whose steps are listed."""
+OTHER_TESTS: Final = ("test_table_services", "test_restore", "test_metadata_table", "test_clean_and_archive")
+"""Modules beside `test_write*` whose cases count for features."""
+COLUMNS: Final = {
+    "6": "version 6",
+    "9": "version 9",
+    OLDER: "version 6, Hudi 0.15.0",
+}
 CHECKS: Final = ("check", "check_history")
 PATHS: Final = "compare_paths"
 VERSIONS: Final = (6, 9)
 HEAD: Final = """## Writes
 
-Tables that Penstock creates and writes, and that real Hudi then reads and writes, in turn. Each number is that of
-tables (copy on write and merge on read, with bucket and simple index) for which the rows of Hudi 1.2.0, of Penstock and
-of a model are equal after the step. The [guide](../guides/write.md) says what is refused.
+Tables that Penstock creates and writes, and that real Hudi then reads, writes and serves, in turn; and tables of Hudi
+that Penstock writes. Each number is that of test cases in tests/interop that use the feature. In each of them real Hudi
+writes or reads the table too: Hudi 1.2.0, in the last column 0.15.0. –: no such case. The guides of
+[writes](../guides/write.md) and [table services](../guides/table-services.md) say what is refused.
+
+"""
+STEPS: Final = """
+### After each step
+
+Each number is that of tables (copy on write and merge on read, with bucket and simple index) for which the rows of Hudi
+1.2.0, of Penstock and of a model are equal after the step.
 
 """
 HISTORIES: Final = """
@@ -53,7 +71,27 @@ def section() -> str:
     for step in steps:
         cells = [f"equal ({counts[step, version]})" if counts[step, version] else "–" for version in VERSIONS]
         lines.append(f"| {step} | {' | '.join(cells)} |")
-    return HEAD + "\n".join(lines) + "\n" + _histories()
+    return HEAD + "\n".join(table_of(cases(), COLUMNS)) + "\n" + STEPS + "\n".join(lines) + "\n" + _histories()
+
+
+def cases() -> list[Case]:
+    """The cases of the tests of writes and table services that use real Hudi."""
+    folder = REPOSITORY / "tests" / "interop"
+    modules = [*sorted(path.stem for path in folder.glob("test_write*.py")), *OTHER_TESTS]
+    return [case for name in modules for case in _cases_of(name, (folder / f"{name}.py").read_text(encoding="utf-8"))]
+
+
+def _cases_of(name: str, source: str) -> Iterator[Case]:
+    module = ast.parse(source)
+    names = vars(importlib.import_module(f"tests.interop.{name}"))
+    for node in module.body:
+        if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
+            continue
+        fixtures = {argument.arg for argument in node.args.args}
+        for parameters in _parameters(node, names) if fixtures & {"hudi", OLDER} else ():
+            facts = facts_of(node, module, names, parameters)
+            column = OLDER if OLDER in fixtures else str(parameters.get("version", 9))
+            yield Case(f"{name}.{node.name}{sorted(parameters.items())}", column, frozenset(facts))
 
 
 def _histories() -> str:

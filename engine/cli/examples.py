@@ -34,12 +34,19 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "penstock savepoint /lake/orders 20261123160217300 --delete",
     ),
     "restore": ("penstock restore /lake/orders --dry-run", "penstock restore /lake/orders 20261123160217300"),
+    "maintain": (
+        "penstock maintain /lake/orders --dry-run",
+        "penstock maintain /lake/orders --hours 48 --skip archive",
+    ),
     "compact": ("penstock compact /lake/orders --dry-run", "penstock compact /lake/orders --partition 2026-11-23"),
     "cluster": (
         "penstock cluster /lake/orders --sort-by city --dry-run",
         "penstock cluster /lake/orders --sort-by city",
     ),
-    "clean": ("penstock clean /lake/orders --dry-run", "penstock clean /lake/orders --hours 48"),
+    "clean": (
+        "penstock clean /lake/orders --dry-run",
+        "penstock clean /lake/orders --hold-for billing --hold-at-most 48h --server localhost:7070",
+    ),
     "archive": ("penstock archive /lake/orders", "penstock archive /lake/orders --keep-min 50 --keep-max 60"),
     "sync": ("penstock sync job.toml", "penstock sync job.toml --once --restart orders"),
     "timeline": ("penstock timeline /lake/orders --format json",),

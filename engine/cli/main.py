@@ -37,6 +37,7 @@ from penstock.engine.cli.commands.table_services.archive import archive
 from penstock.engine.cli.commands.table_services.clean import clean
 from penstock.engine.cli.commands.table_services.clustering import cluster
 from penstock.engine.cli.commands.table_services.compaction import compact
+from penstock.engine.cli.commands.table_services.maintain import maintain
 from penstock.engine.cli.commands.table_services.savepoint import restore, savepoint
 from penstock.engine.cli.commands.write.command import create, rollback, write
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
@@ -120,6 +121,7 @@ app.command("write")(write)
 app.command("rollback")(rollback)
 app.command("savepoint")(savepoint)
 app.command("restore")(restore)
+app.command("maintain")(maintain)
 app.command("compact")(compact)
 app.command("cluster")(cluster)
 app.command("clean")(clean)

@@ -250,7 +250,7 @@ class GroupReader:
     def _reset_work(self) -> None:
         self._work.reset(self._joins + 1)
         self._stopped: dict[str, PenstockError] = {}
-        self._requests = 0
+        self._requests = self._received = 0
         self._watermark_us: int | None = None
         self._next_request_ms = 0
 
@@ -266,9 +266,8 @@ class GroupReader:
         number = self._requests + 1  # a repeated request has the same number, and gets the same answer
         request_id = uuid.uuid4().hex
         with log_context(**self._ids, request=request_id):
-            ask = partial(self._enumerator.request_splits, member, max_splits, number)
-            if aside := self._work.queue.tables_aside():
-                ask = partial(ask, without=aside[:MAX_TABLES_SHOWN])
+            aside = self._work.queue.tables_aside()[:MAX_TABLES_SHOWN]
+            ask = partial(self._enumerator.request_splits, member, max_splits, number, aside, self._received)
             # a request of a group over tables renews no lease in the groups of tables: heartbeats do
             call = partial(membership.call, ask, renews=not self._over_tables)
             answer: GroupAnswer = self._retry.call(call)
@@ -276,6 +275,7 @@ class GroupReader:
         match answer:
             case Assignments(splits=splits):
                 self._work.receive(member, splits, request_id)
+                self._received = number
                 self._next_request_ms = 0 if splits else self._runtime.now_ms() + _LEAST_WAIT_MS
             case NothingYet(retry_ms=retry_ms, caught_up=caught_up, troubles=troubles):
                 self._next_request_ms = self._runtime.now_ms() + min(max(retry_ms, _LEAST_WAIT_MS), _LONGEST_WAIT_MS)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from typing import Final
 
 from penstock.engine.table_services.archival_files import (
@@ -14,7 +15,9 @@ from penstock.engine.table_services.archival_files import (
     merge_history,
     write_archive,
 )
+from penstock.engine.table_services.metadata_services import metadata_kept_from, metadata_policy, metadata_table
 from penstock.engine.table_services.serviced_table import ServicedTable, open_serviced
+from penstock.proto.model.positions import Position
 from penstock.table.files.markers import TEMPORARY_FOLDER
 from penstock.table.files.names import parse_file_name
 from penstock.table.hudi_table import HudiTable
@@ -24,7 +27,9 @@ from penstock.table.timeline.archive_v1_encoder import StateFile
 from penstock.table.timeline.commits import MAX_COMMIT_BYTES, parse_commit
 from penstock.table.timeline.instants import Action, Instant, State, comparable_action, parse_instant_file
 from penstock.table.timeline.services.plans import parse_clean, parse_rollback
+from penstock.writer.metadata_table.archived import drop_outdated, last_compaction
 from penstock.writer.table_services.archival import ArchivePolicy, instants_to_archive
+from penstock.writer.table_services.retention import needed_from, reader_position
 from penstock.writer.transaction.failed_writes import remove_traces_of_ended
 from penstock.writer.transaction.transaction import locked, remove_traces, timeline_path
 
@@ -51,43 +56,59 @@ def archive(
     keep_max: int = 30,
     delta_commits: int = 5,
     dry_run: bool = False,
+    keep_from: Position | str | None = None,
     timeline_timezone: str = "",
 ) -> ArchiveResult:
     """Moves the oldest instants of the table at `path` to its archive, if there are more than `keep_max` completed
     writes on the active timeline; about `keep_min` stay. No row changes, and readers still see all instants.
 
     More stay while they are needed: those from the earliest pending write on, from the first savepoint on, of a merge-
-    on-read table the newest `delta_commits` deltacommits since the last compaction, and a replacecommit until a clean
-    has deleted what it replaced. Cleans and rollbacks before the last archived write are archived too.
+    on-read table the newest `delta_commits` deltacommits since the last compaction, a replacecommit until a clean has
+    deleted what it replaced, and of a table with a metadata table all that its last compaction has not merged. Cleans
+    and rollbacks before the last archived write are archived too, and then instants of the metadata table.
     * dry_run: nothing changes; the result says what would be archived.
+    * keep_from: the position of a reader, or an order key that it has read: no later write is archived.
     * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
 
     CorruptFile, and nothing is archived, for an instant that readers could not read from the archive; WriteConflict if
     another process holds the table's lock; UnsupportedFeature for a table that is not archived.
     """
     policy = ArchivePolicy(keep_min=keep_min, keep_max=keep_max, delta_commits=delta_commits)
+    reader = reader_position(keep_from)
     serviced = open_serviced(str(path), timeline_timezone)
     if dry_run:
         table = serviced.table.pinned()
-        return _result(table.timeline(), _selected(table, policy))
+        return _result(table.timeline(), _selected(table, policy, needed_from(table.timeline(), reader)))
     remove_traces_of_ended(serviced.table, serviced.storage, serviced.environment)
     with locked(serviced.storage, serviced.environment) as check_lock:
+        drop_outdated(serviced.unchanged(), serviced.storage)
         table = serviced.unchanged().pinned()
-        timeline = table.timeline()
-        instants = _selected(table, policy)
-        if not instants:
-            return _result(timeline, ())
-        files = _state_files(table)
-        keys = [_key(item) for item in instants]
-        done = archived_already(serviced, table, keys)
-        for chunk in _chunks(serviced, table, [files[key] for key in keys if key not in done]):
-            check_lock()
-            write_archive(serviced, table, chunk)
+        instants = _selected(table, policy, needed_from(table.timeline(), reader))
+        _archive(serviced, table, instants, check_lock)
+        with metadata_table(serviced) as metadata:
+            if metadata is not None:
+                own = metadata.table.pinned()
+                kept = metadata_kept_from(serviced.table.unpinned().timeline())
+                _archive(metadata, own, _selected(own, metadata_policy(policy), kept), check_lock)
+    return _result(table.timeline(), instants)
+
+
+def _archive(
+    serviced: ServicedTable, table: HudiTable, instants: Sequence[Instant], check_lock: Callable[[], None]
+) -> None:
+    """Moves these instants of a pinned table to its archive."""
+    if not instants:
+        return
+    files = _state_files(table)
+    keys = [_key(item) for item in instants]
+    done = archived_already(serviced, table, keys)
+    for chunk in _chunks(serviced, table, [files[key] for key in keys if key not in done]):
         check_lock()
-        _delete(serviced, table, [files[key] for key in keys])
-        if table.properties.layout == 2:
-            merge_history(serviced, table)
-    return _result(timeline, instants)
+        write_archive(serviced, table, chunk)
+    check_lock()
+    _delete(serviced, table, [files[key] for key in keys])
+    if table.properties.layout == 2:
+        merge_history(serviced, table)
 
 
 def _result(timeline: Timeline, instants: Sequence[Instant]) -> ArchiveResult:
@@ -98,15 +119,21 @@ def _result(timeline: Timeline, instants: Sequence[Instant]) -> ArchiveResult:
     )
 
 
-def _selected(table: HudiTable, policy: ArchivePolicy) -> tuple[Instant, ...]:
-    """The instants to archive. If replacecommits are among them, the folders of the replaced file groups are listed."""
+def _selected(table: HudiTable, policy: ArchivePolicy, keep_from: str = "") -> tuple[Instant, ...]:
+    """The instants to archive, all before `keep_from` if that is not ''. If replacecommits are among them, the folders
+    of the replaced file groups are listed."""
     timeline = table.timeline()
-    is_merge_on_read = table.properties.is_merge_on_read
-    early = instants_to_archive(timeline, policy, is_merge_on_read=is_merge_on_read, not_cleaned=())
+    select = partial(
+        instants_to_archive,
+        timeline,
+        policy,
+        is_merge_on_read=table.properties.is_merge_on_read,
+        metadata_compaction=last_compaction(table),
+        keep_from=keep_from,
+    )
+    early = select(not_cleaned=())
     not_cleaned = [item.requested_time for item in early if _has_replaced_files(table, item)]
-    if not not_cleaned:
-        return early
-    return instants_to_archive(timeline, policy, is_merge_on_read=is_merge_on_read, not_cleaned=not_cleaned)
+    return select(not_cleaned=not_cleaned) if not_cleaned else early
 
 
 def _has_replaced_files(table: HudiTable, instant: Instant) -> bool:

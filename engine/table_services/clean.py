@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.engine.table_services.cleaning_facts import pending_cleans
 from penstock.engine.table_services.cleans import carry_out, plan_clean, schedule_clean
-from penstock.engine.table_services.serviced_table import open_serviced
+from penstock.engine.table_services.holding.readers import Held, held_by, hold_options
+from penstock.engine.table_services.metadata_services import clean_metadata
+from penstock.engine.table_services.serviced_table import ServicedTable, open_serviced
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.positions import InstantTime, Position
+from penstock.proto.model.positions import Position
 from penstock.table.timeline.services.clean_encoder import CleanPlan
-from penstock.writer.table_services.retention import CleanPolicy, KeepCommits, KeepFileVersions, KeepHours
+from penstock.writer.table_services.holds import CleanerHold
+from penstock.writer.table_services.retention import (
+    CleanPolicy,
+    KeepCommits,
+    KeepFileVersions,
+    KeepHours,
+    reader_position,
+)
 from penstock.writer.transaction.transaction import joined
 
 _DEFAULT_COMMITS = 10
@@ -35,6 +44,8 @@ class CleanResult:
     """Paths of the deleted files, also those of cleans that were carried on; in a dry run of those that would be."""
     partitions: tuple[str, ...]
     """Partitions without any file group, whose folders were to be deleted too."""
+    holds: tuple[CleanerHold, ...] = ()
+    """The readers of `hold_for` and `hold_checkpoints`: which of them held the cleaner, and for how long."""
 
 
 def clean(
@@ -45,6 +56,12 @@ def clean(
     file_versions: int | None = None,
     dry_run: bool = False,
     keep_from: Position | str | None = None,
+    hold_for: Sequence[str] = (),
+    hold_checkpoints: Sequence[str] = (),
+    hold_at_most: str | None = None,
+    server: str | None = None,
+    server_table: str | None = None,
+    server_options: Mapping[str, str] | None = None,
     timeline_timezone: str = "",
 ) -> CleanResult:
     """Deletes the files of the table at `path` that only older states of it need.
@@ -58,27 +75,40 @@ def clean(
     * dry_run: nothing changes; the result says what would be deleted.
     * keep_from: the position of a reader, or an order key that it has read: every instant after it, and the state of
       the table at it, can still be read.
+    * hold_for: names of consumer groups and streams of `server` (HOST:PORT): what they have not read is kept, up to
+      `hold_at_most`, such as `48h` or `200 commits`, which has no default. `hold_checkpoints`: folders of checkpoints
+      of Spark queries, likewise. A reader that has been behind for longer is no longer kept for: `holds` of the result
+      and a warning say that it will lose its range. `server_table`: the table's name on the server, if its path there
+      is another one. `server_options`: `serverCa`, `serverCert`, `serverKey`, `serverToken`.
     * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
 
     A clean that another process planned and did not complete is carried out first. TableError if such a plan would
     delete what is still needed; WriteConflict if another process changes the table at the same time; UnsupportedFeature
-    for a table that is not cleaned.
+    for a table that is not cleaned. If the server does not answer, or does not have a named reader, the error is its
+    own, and nothing is deleted.
     """
+    options = hold_options(hold_for, hold_checkpoints, hold_at_most, server, server_table, server_options)
     policy = clean_policy(commits, hours, file_versions)
-    oldest = _position(keep_from)
     serviced = open_serviced(str(path), timeline_timezone, keeps_metadata=True)
+    held = held_by(serviced, options)
+    return clean_serviced(serviced, policy, oldest_of(reader_position(keep_from), held.position), held, dry_run=dry_run)
+
+
+def clean_serviced(
+    serviced: ServicedTable, policy: CleanPolicy, oldest: Position | None, held: Held, *, dry_run: bool
+) -> CleanResult:
+    """Cleans a table as `clean`; the reader that is furthest behind is at `oldest`."""
     pending = pending_cleans(serviced.table.timeline())
     names = tuple(str(item.requested_time) for item in pending)
     if dry_run:
         pinned = serviced.table.pinned()
         plans = [pinned.clean_plan(item) for item in pending]
-        return _result(policy, "", names, plans, plan_clean(pinned, serviced, policy, oldest))
+        return _result(policy, "", names, plans, plan_clean(pinned, serviced, policy, oldest), held)
     plans = [carry_out(serviced, item, oldest) for item in pending]
-    planned = schedule_clean(serviced, policy, oldest)
-    if planned is None:
-        return _result(policy, "", names, plans, None)
-    plan = carry_out(serviced, planned, oldest)
-    return _result(policy, planned.requested_time, names, plans, plan)
+    planned = schedule_clean(serviced, policy, oldest, held.recorded)
+    plan = None if planned is None else carry_out(serviced, planned, oldest)
+    clean_metadata(serviced, policy)
+    return _result(policy, "" if planned is None else planned.requested_time, names, plans, plan, held)
 
 
 def clean_policy(commits: int | None, hours: int | None, file_versions: int | None) -> CleanPolicy:
@@ -94,12 +124,18 @@ def clean_policy(commits: int | None, hours: int | None, file_versions: int | No
     return KeepCommits(_DEFAULT_COMMITS if commits is None else commits)
 
 
-def _position(keep_from: Position | str | None) -> Position | None:
-    return Position(InstantTime(keep_from)) if isinstance(keep_from, str) else keep_from
+def oldest_of(*positions: Position | None) -> Position | None:
+    """The first of these positions; None if there is none."""
+    return min((position for position in positions if position is not None), default=None)
 
 
 def _result(
-    policy: CleanPolicy, instant: str, carried_on: tuple[str, ...], others: Iterable[CleanPlan], plan: CleanPlan | None
+    policy: CleanPolicy,
+    instant: str,
+    carried_on: tuple[str, ...],
+    others: Iterable[CleanPlan],
+    plan: CleanPlan | None,
+    held: Held,
 ) -> CleanResult:
     plans = [*others, *((plan,) if plan else ())]
     files = {joined(partition, name) for one in plans for partition, names in one.files.items() for name in names}
@@ -110,4 +146,5 @@ def _result(
         carried_on=carried_on,
         files=tuple(sorted(files)),
         partitions=tuple(sorted({partition for one in plans for partition in one.partitions})),
+        holds=held.holds,
     )

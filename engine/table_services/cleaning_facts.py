@@ -7,12 +7,13 @@ from typing import Final
 
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.files import FileRef
+from penstock.proto.model.positions import Position
 from penstock.table.files.names import parse_file_name
 from penstock.table.files.slices import CommittedInstants, DataFile, GroupId
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import FileInfo
 from penstock.table.timeline.active import Timeline
-from penstock.table.timeline.instants import Action, Instant
+from penstock.table.timeline.instants import WRITE_ACTIONS, Action, Instant
 from penstock.writer.table_services.cleaning import CleaningFacts
 
 _VERSIONS: Final = (6, 9)
@@ -79,3 +80,13 @@ def _data_file(partition: str, info: FileInfo) -> DataFile:
 def pending_cleans(timeline: Timeline) -> tuple[Instant, ...]:
     """The cleans that are planned and not completed, by requested time."""
     return tuple(item for item in timeline.instants if item.action is Action.CLEAN and not item.is_completed)
+
+
+def reads_archived_writes(table: HudiTable, timeline: Timeline, reader: Position | None) -> bool:
+    """Whether the reader at this position has not read all archived writes of a pinned table."""
+    if reader is None or not table.has_archived():
+        return False
+    if completions := table.archived_completions():
+        return any(Position(key) > reader for key in completions.values())
+    archived = (item for item in table.archive().instants if item.is_completed and item.action in WRITE_ACTIONS)
+    return any(Position(timeline.order_key(item)) > reader for item in archived)

@@ -9,7 +9,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 
-from penstock.engine.table_services.cleaning_facts import cleaning_facts, data_files, pending_cleans
+from penstock.engine.table_services.cleaning_facts import (
+    cleaning_facts,
+    data_files,
+    pending_cleans,
+    reads_archived_writes,
+)
 from penstock.engine.table_services.serviced_table import ServicedTable
 from penstock.proto.errors import TableError, WriteConflict
 from penstock.proto.model.positions import InstantTime, Position
@@ -33,13 +38,21 @@ from penstock.writer.transaction.transaction import joined, locked, new_time, re
 
 
 def plan_clean(
-    table: HudiTable, serviced: ServicedTable, policy: CleanPolicy, oldest_reader: Position | None
+    table: HudiTable,
+    serviced: ServicedTable,
+    policy: CleanPolicy,
+    oldest_reader: Position | None,
+    extra: Mapping[str, str] | None = None,
 ) -> CleanPlan | None:
-    """What a clean of a pinned table deletes now; None if there is nothing to delete."""
+    """What a clean of a pinned table deletes now; None if there is nothing to delete. The plan has the `extra`
+    metadata."""
     timeline = table.timeline()
     refuse_restoring(serviced.table, timeline)
     environment = serviced.environment
-    retained = retention(timeline, policy, oldest_reader, environment.now(), environment.zone)
+    reads_archived = reads_archived_writes(table, timeline, oldest_reader)
+    retained = retention(
+        timeline, policy, oldest_reader, environment.now(), environment.zone, reads_archived=reads_archived
+    )
     if retained is None:
         return None
     facts = cleaning_facts(table)
@@ -47,7 +60,8 @@ def plan_clean(
     earliest = "" if retained.earliest is None else str(retained.earliest.requested_time)
     files: dict[str, tuple[str, ...]] = {}
     empty: list[str] = []
-    for partition in _partitions(table, timeline, earliest, savepoints, policy):
+    partitions = serviced.partitions or _partitions(table, timeline, earliest, savepoints, policy)
+    for partition in partitions:
         present = data_files(table, partition)
         names = files_to_delete(present, facts, policy, retained.protected_from)
         if names:
@@ -64,7 +78,7 @@ def plan_clean(
         last_completed=completed[-1].requested_time if completed else "",
         files=files,
         partitions=tuple(empty),
-        extra=savepoints_entry(savepoints) if table.properties.partition_fields else {},
+        extra={**(savepoints_entry(savepoints) if table.properties.partition_fields else {}), **(extra or {})},
     )
 
 
@@ -97,19 +111,24 @@ def _is_incremental(last: CleanMetadata, timeline: Timeline, savepoints: Iterabl
     return bool(begin) and begin >= timeline.first_active and {*last.savepoints} <= {*savepoints}
 
 
-def schedule_clean(serviced: ServicedTable, policy: CleanPolicy, oldest_reader: Position | None) -> Instant | None:
+def schedule_clean(
+    serviced: ServicedTable,
+    policy: CleanPolicy,
+    oldest_reader: Position | None,
+    extra: Mapping[str, str] | None = None,
+) -> Instant | None:
     """Plans a clean, as an instant. None if there is nothing to delete.
 
     The table is looked at before the lock is taken, and once more under it if the timeline changed meanwhile.
     WriteConflict if another process planned a clean.
     """
     early = serviced.table.pinned()
-    plan = plan_clean(early, serviced, policy, oldest_reader)
+    plan = plan_clean(early, serviced, policy, oldest_reader, extra)
     with locked(serviced.storage, serviced.environment) as check_lock:
         table = serviced.unchanged().pinned()
         timeline = table.timeline()
         if timeline != early.timeline():
-            plan = plan_clean(table, serviced, policy, oldest_reader)
+            plan = plan_clean(table, serviced, policy, oldest_reader, extra)
         if plan is None:
             return None
         for other in pending_cleans(timeline):
@@ -182,7 +201,8 @@ def _check_needed(
     timeline = table.timeline()
     refuse_restoring(serviced.table, timeline)
     facts = cleaning_facts(table)
-    protected_from = needed_from(timeline, oldest_reader)
+    reads_archived = reads_archived_writes(table, timeline, oldest_reader)
+    protected_from = needed_from(timeline, oldest_reader, reads_archived=reads_archived)
     for partition, names in plan.files.items():
         reasons: Mapping[str, str] = needed_files(data_files(table, partition), facts, protected_from)
         for name in names:

@@ -21,7 +21,7 @@ from penstock.engine.table_services.serviced_table import (
     pending_clusterings,
     planned_slices,
 )
-from penstock.engine.table_services.sorted_rows import check_sortable
+from penstock.engine.table_services.slice_rows import check_sortable
 from penstock.engine.write.current_table import CurrentTable, current_table
 from penstock.engine.write.settings import INDEX_TYPE
 from penstock.proto.errors import ConfigurationError, PenstockError, UnsupportedFeature, WriteConflict

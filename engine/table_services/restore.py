@@ -26,7 +26,13 @@ from penstock.table.timeline.services.restores import (
     parse_restore_plan,
 )
 from penstock.table.timeline.services.rollback_encoder import CompletedRollback
+from penstock.writer.metadata_table.restored import (
+    check_no_other_files,
+    create_after_restore,
+    remove_before_restore,
+)
 from penstock.writer.table_services.restore import removed_instants
+from penstock.writer.transaction.clock import newest_time
 from penstock.writer.transaction.conflicts import pending_restores
 from penstock.writer.transaction.failed_writes import (
     completed_name,
@@ -148,6 +154,7 @@ def _plan(
             "nothing was restored"
         )
     _check_files(table, storage, savepoints[time], where)
+    check_no_other_files(table)
     return RestorePlan(savepoint=time, removed=removed)
 
 
@@ -184,6 +191,10 @@ def _planned(table: HudiTable, storage: WritableStorage, pending: Instant) -> Re
 def _carry_out(
     table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, restore: Instant, plan: RestorePlan
 ) -> None:
+    with locked(storage, environment):
+        table = table.refreshed()
+        has_metadata = remove_before_restore(table, storage)
+    table = table.refreshed()
     properties = table.properties
     inflight = instant_file_name(restore.requested_time, Action.RESTORE, State.INFLIGHT, None, properties.layout)
     with contextlib.suppress(FileExistsError):
@@ -212,6 +223,13 @@ def _carry_out(
         if any(item.requested_time == restore.requested_time for item in pending_restores(timeline)):
             name = completed_name(table, timeline, environment, restore.requested_time, Action.RESTORE)
             data = encode_restore(restore.requested_time, plan, rollbacks, took_ms, storage.base_path)
+            if has_metadata:
+                create_after_restore(
+                    table,
+                    storage,
+                    timeline,
+                    lambda inner: new_time(table, environment, timeline, newest_time(inner)),
+                )
             _remove_rollbacks(table, storage, plan.savepoint)  # before: a restore that is killed here goes on
             storage.create(timeline_path(properties, name), data)
 

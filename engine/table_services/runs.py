@@ -75,7 +75,9 @@ def run_service(
         current = current_table(begun.table)
         name = current.table.properties.name
         record = record_of(current)
-        schema = write_schema(record, arrow_schema(record), name, serviced.where)
+        schema = write_schema(
+            record, arrow_schema(record), name, serviced.where, stores_operations=current.stores_operations
+        )
         files = ServiceFiles(
             transaction=begun,
             current=current,

@@ -54,7 +54,7 @@ def savepoint(
     ConfigurationError for an instant that is no completed write of the active timeline, or has a savepoint;
     PositionExpired if a clean may have deleted its files.
     """
-    serviced = open_serviced(str(path), timeline_timezone)
+    serviced = open_serviced(str(path), timeline_timezone, keeps_metadata=True)  # a savepoint lists no file there
     table, storage, environment = serviced.table, serviced.storage, serviced.environment
     with locked(storage, environment):
         refuse_restoring(table, table.timeline())
@@ -79,7 +79,7 @@ def savepoint(
 
 def delete_savepoint(path: str, instant: str, *, timeline_timezone: str = "") -> None:
     """Deletes the savepoint of an instant: cleans may delete its files again. ConfigurationError if there is none."""
-    serviced = open_serviced(str(path), timeline_timezone)
+    serviced = open_serviced(str(path), timeline_timezone, keeps_metadata=True)  # a savepoint lists no file there
     table, storage = serviced.table, serviced.storage
     with locked(storage, serviced.environment):
         refuse_restoring(table, table.timeline())

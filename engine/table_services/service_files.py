@@ -9,8 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.engine.table_services.merged_slice import merged_rows
-from penstock.engine.table_services.sorted_rows import sorted_rows
+from penstock.engine.table_services.slice_rows import merged_rows, sorted_rows
 from penstock.engine.write.current_table import CurrentTable
 from penstock.reader.split.report import SplitTally
 from penstock.reader.values.record_keys import RECORD_KEY

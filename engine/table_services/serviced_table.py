@@ -19,9 +19,7 @@ from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action, Instant
 from penstock.table.timeline.services.plans import ClusteringSlice, CompactionGroup
 from penstock.writer.index.slices import LatestSlice
-from penstock.writer.metadata_table.partitions import ListedPartitions
 from penstock.writer.metadata_table.update import refuse_unkept
-from penstock.writer.rows.row_operations import STORES_OPERATIONS
 from penstock.writer.table_services.planned_slices import planned_paths, planned_slice
 from penstock.writer.transaction.transaction import WriteEnvironment, is_clustering
 
@@ -36,6 +34,8 @@ class ServicedTable:
     """Its files."""
     environment: WriteEnvironment
     """Clocks, and the zone of the timeline."""
+    partitions: tuple[str, ...] | None = None
+    """The partitions that a clean looks at; None for those that it finds."""
 
     @property
     def where(self) -> str:
@@ -59,8 +59,8 @@ def open_serviced(path: str, timeline_timezone: str, *, keeps_metadata: bool = F
 
     keeps_metadata: whether the service records in a metadata table which files it deletes.
 
-    UnsupportedFeature for a table of another version than 6 and 9, or with a metadata table that the service does not
-    keep current. ConfigurationError for a LOCAL timeline without a zone.
+    UnsupportedFeature for a table of another version than 6 and 9; with `keeps_metadata` as `refuse_unkept`.
+    ConfigurationError for a LOCAL timeline without a zone.
     """
     storage = open_writable(path)
     table = HudiTable(storage, load_properties(storage))
@@ -75,30 +75,20 @@ def open_serviced(path: str, timeline_timezone: str, *, keeps_metadata: bool = F
         )
     if keeps_metadata:
         refuse_unkept(properties)
-    elif ListedPartitions.of(properties).exists:
-        raise UnsupportedFeature(
-            f"{serviced.where} has a metadata table, which would still list files that are deleted: let Hudi do it, or "
-            'write the table once with metadata="off", which removes the metadata table'
-        )
     return serviced
 
 
 def open_rewritten(path: str, timeline_timezone: str) -> ServicedTable:
     """Opens a table for a service that rewrites rows: a compaction or a clustering.
 
-    UnsupportedFeature for a table that is not written (`refuse_unwritten`), or that stores operations;
-    ConfigurationError for a LOCAL timeline without a zone.
+    UnsupportedFeature for a table that is not written (`refuse_unwritten`); ConfigurationError for a LOCAL timeline
+    without a zone.
     """
     storage = open_writable(path)
     table = HudiTable(storage, load_properties(storage))
     refuse_unwritten(table)
     environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
     serviced = ServicedTable(table=table, storage=storage, environment=environment)
-    if table.properties.raw.get(STORES_OPERATIONS, "").strip().lower() == "true":
-        raise UnsupportedFeature(
-            f"{serviced.where} stores operations ({STORES_OPERATIONS}=true): it is not compacted or clustered by "
-            "Penstock yet; let Hudi do it"
-        )
     return serviced
 
 

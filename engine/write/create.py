@@ -27,6 +27,7 @@ from penstock.writer.rows.key_types import check_key_type, check_partition_type,
 from penstock.writer.rows.row_operations import STORES_OPERATIONS
 from penstock.writer.rows.timestamp_partitions import PREFIX
 from penstock.writer.rows.timestamp_partitions import time_partitions as parsed_options
+from penstock.writer.transaction.clock import next_time
 
 _TYPES: Final = {"merge_on_read": "MERGE_ON_READ", "copy_on_write": "COPY_ON_WRITE"}
 _CHANGELOG_PROPERTIES: Final = {STORES_OPERATIONS: "true", "hoodie.write.ignore.failed": "false"}
@@ -103,7 +104,7 @@ def create_table(
     properties |= _index_properties(index, buckets, keys, where)
     _create(storage, properties | (_CHANGELOG_PROPERTIES if store_operations else {}), where)
     if metadata_table:
-        create_metadata_table(storage, table.name, datetime.now(UTC))
+        create_metadata_table(storage, table.name, {}, next_time(datetime.now(UTC), UTC, "", where))
 
 
 def _check_kind(table_type: str, version: int, where: str, *, metadata_table: bool) -> None:

@@ -51,7 +51,8 @@ def read_rows(file: str, columns: pa.Schema | None = None) -> pa.RecordBatchRead
 def _source(path: pathlib.Path, columns: pa.Schema) -> tuple[pa.Schema, Iterator[pa.RecordBatch]] | None:
     match path.suffix:
         case ".parquet":
-            rows = dataset(path, format="parquet", partitioning="hive")
+            partitioning = "hive" if path.is_dir() else None  # the folders of a single file name no columns
+            rows = dataset(path, format="parquet", partitioning=partitioning)
             return rows.schema, rows.to_batches(batch_readahead=2, fragment_readahead=1)
         case ".arrow":
             file = pyarrow.ipc.open_file(pa.memory_map(str(path)))

@@ -13,7 +13,9 @@ from penstock.engine.write.current_table import CurrentTable
 from penstock.engine.write.operations import Operation
 from penstock.engine.write.settings import WriteSettings
 from penstock.proto.errors import ConfigurationError, InvariantViolation, SchemaMismatch
+from penstock.reader.merge.fold import RecordKind
 from penstock.reader.values.record_keys import NoKey
+from penstock.table.log.block_encoder import delete_decimals
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import RecordSchema
 from penstock.writer.rows.keyed_rows import (
@@ -81,6 +83,8 @@ class RowPreparation:
             ),
             ordering=tuple(pa.chunked_array(list(chunks)) for chunks in zip(*parts, strict=True)),
         )
+        if settings.properties.is_merge_on_read:
+            _check_deletes(keyed, where)
         return schema, keyed
 
     def combined(self, rows: KeyedRows) -> KeyedRows:
@@ -178,6 +182,18 @@ def _check_types(
                     f"{where}: column {field.name!r} is {changed}, and {field.type} in the table: a column of keys, "
                     "partitions or ordering keeps its type; cast the column; nothing was written"
                 )
+
+
+def _check_deletes(rows: KeyedRows, where: str) -> None:
+    """SchemaMismatch for the ordering value of a delete that no log can hold, before the timeline changes."""
+    deleted = pa.array(rows.kinds == RecordKind.DELETE)
+    for column in rows.ordering:
+        if pa.types.is_decimal128(column.type):
+            try:
+                for chunk in column.filter(deleted).chunks:
+                    delete_decimals(chunk)
+            except SchemaMismatch as error:
+                raise SchemaMismatch(f"{where}: ordering value of a delete: {error}; nothing was written") from None
 
 
 def check_present(data: pa.Table, fields: tuple[str, ...], where: str) -> None:

@@ -12,9 +12,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from penstock.enumerator.continuous.round_limits import amount_after, data_instants_after
+from penstock.enumerator.continuous.types import ReaderName
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.table.timeline.instants import Instant
+from penstock.table.timeline.services.holds import RecordedHold
 from penstock.table.timeline.services.plans import CleanMetadata
 from penstock.table.timeline.zones import instant_ms
 
@@ -32,6 +34,10 @@ class Retention:
     """The requested time of the clean."""
     clean: CleanMetadata
     """Its metadata."""
+
+    def hold_of(self, reader: ReaderName | None) -> RecordedHold | None:
+        """The record of the clean that this reader holds the cleaner; None if it has none."""
+        return next((hold for hold in self.clean.holds if (hold.kind, hold.name) == reader), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +59,13 @@ def lag_of(
     completed_ms: Callable[[Instant], int | None],
     retention: Retention | None = None,
     zone: tzinfo | None = None,
+    reader: ReaderName | None = None,
 ) -> GroupLag:
     """The lag of a group that committed up to a position.
 
-    `completed_ms` is the completion time of an instant in UTC milliseconds, None if unknown. `zone` is that of the
-    timeline; without it the seconds until loss are unknown.
+    `reader` is the kind and the name by which the newest clean may record that it holds the cleaner. `completed_ms` is
+    the completion time of an instant in UTC milliseconds, None if unknown. `zone` is that of the timeline; without it
+    the seconds until loss are unknown.
     """
     from penstock.proto.model.groups import GroupLag  # late import: streams without a group use this module too
 
@@ -67,13 +75,28 @@ def lag_of(
     completions = [known for item in unread if (known := completed_ms(item)) is not None]
     seconds = max(now_ms - min(completions), 0) / 1000 if completions else 0.0
     loss = loss_of(facts, unread, retention, now_ms=now_ms, zone=zone)
+    held = None if retention is None or not unread else held_loss(loss, retention.hold_of(reader), len(unread), seconds)
+    loss = held or loss
     return GroupLag(
         commits=commits,
         size_bytes=amount.size_bytes,
         seconds=seconds,
         loss_commits=loss.commits,
         loss_seconds=loss.seconds,
+        holds_cleaner=held is not None,
     )
+
+
+def held_loss(loss: Loss, hold: RecordedHold | None, unread: int, seconds: float) -> Loss | None:
+    """The margin of a reader that holds the cleaner; None if it does not, or is beyond its bound. `loss` is the margin
+    without the hold, `unread` the number of data instants that it has not read, `seconds` the age of the oldest."""
+    if hold is None:
+        return None
+    if hold.commits is not None:
+        left = hold.commits - unread + 1
+        return Loss(commits=max(left, loss.commits or 0)) if left > 0 else None
+    rest = (hold.seconds or 0.0) - seconds
+    return Loss(seconds=max(rest, loss.seconds or 0.0)) if rest >= 0 else None
 
 
 def loss_of(

@@ -15,7 +15,7 @@ from penstock.enumerator.clocks import wall_ms
 from penstock.enumerator.continuous.consistency import just_before
 from penstock.enumerator.continuous.lag import Retention, lag_of
 from penstock.enumerator.continuous.round_limits import data_instants_after
-from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.continuous.types import Progress, ReaderName
 from penstock.enumerator.planning.archived_timeline import with_archive
 from penstock.enumerator.planning.discovery import read_timeline
 from penstock.enumerator.planning.plan import plan_request
@@ -46,11 +46,13 @@ def lags(
     table: HudiTable,
     groups: Sequence[tuple[Progress, Position]],
     *,
+    readers: Sequence[ReaderName] = (),
     zone: tzinfo | None = None,
     clock_ms: Callable[[], int] = wall_ms,
 ) -> list[GroupLag]:
     """The lag and the time to loss of each (progress, committed position), by the wall clock. Reads the table once.
 
+    `readers` has the kind and the name of each, by which the newest clean records who holds the cleaner; () if unknown.
     `zone` is that of a timeline in its writer's local time. Without it the completion time of an instant on such a
     timeline is the modification time of its file, if the storage keeps it, and the seconds until loss are unknown.
     """
@@ -77,8 +79,9 @@ def lags(
             completed_ms=completed_ms,
             retention=retention,
             zone=known,
+            reader=reader,
         )
-        for progress, committed in groups
+        for (progress, committed), reader in zip(groups, readers or (None,) * len(groups), strict=True)
     ]
 
 

@@ -11,6 +11,9 @@ from penstock.proto.model.splits import Plan
 from penstock.proto.model.streams import EventTimeRule
 from penstock.proto.model.streams import Progress as Progress
 
+ReaderName = tuple[str, str]
+"""`group` or `stream`, and the name."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:

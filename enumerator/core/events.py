@@ -99,6 +99,9 @@ class RequestSplits(Event[SplitsGranted | NothingYet | EndOfGroup]):
     """For a group over tables: tables from which the member wants no splits now."""
     ceilings: Mapping[str, EventTimeCeiling] = field(default_factory=dict)
     """For an aligned group: how far the group of each table may read."""
+    received: int | None = None
+    """Number of the newest request of this epoch whose splits the member received; 0: of none. None: the member does
+    not say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from penstock.enumerator.core.records import (
 )
 from penstock.enumerator.core.results import CoordinatorSettings, Decision, GrantedSplit, SplitsGranted, changes
 from penstock.enumerator.core.rounds import NO_ROWS, span_to_come
-from penstock.enumerator.core.split_assignment import MAX_HELD, check_request, choose, granted, withheld
+from penstock.enumerator.core.split_assignment import MAX_HELD, check_request, choose, granted, missed, withheld
 from penstock.enumerator.core.state import Group, Reader, State
 from penstock.proto.errors import ConfigurationError, Overloaded, TooManyGroups
 from penstock.proto.model.groups import EndOfGroup, Joined, Member, NothingYet, TableTrouble
@@ -232,6 +232,8 @@ def request(
         return Decision((lease,), SplitsGranted(answered, _watermark(state, whole, event)))
     if event.sequence == reader.heard:
         return Decision((lease,), _nothing(state, whole, event, settings))
+    if again := tuple(_missed(state, whole, reader, event)):
+        return _delivered_again(state, whole, event, lease, again)
     order = _in_turn(state, whole, reader, event)
     most = -(-event.max_splits // max(1, min(len(order), event.max_splits)))
     number, left = state.last_number, event.max_splits
@@ -259,6 +261,35 @@ def request(
         records.append(NothingGranted(key=whole.key, reader_id=reader.reader_id, sequence=event.sequence))
         return Decision(tuple(records), _nothing(state, whole, event, settings))
     records.append(SplitsAssigned(key=whole.key, reader_id=reader.reader_id, sequence=event.sequence, splits=()))
+    return Decision(tuple(records), SplitsGranted(tuple(answer), _watermark(state, whole, event)))
+
+
+Missed = tuple[Group, Reader, tuple[tuple[str, int], ...]]
+"""The group of a table, its member, and the splits of the newest answer that the member did not receive."""
+
+
+def _missed(state: State, whole: Group, reader: Reader, event: ev.RequestSplits) -> Iterator[Missed]:
+    """The splits of the newest answer by table, if the member did not receive it: see `split_assignment.missed`."""
+    if event.received == reader.sequence:
+        return
+    for group, own in _memberships(state, whole, reader.reader_id, reader.principal):
+        is_newest = own.sequence == reader.sequence and own.request_id == f"{BOUND}{reader.epoch}"
+        if is_newest and (splits := missed(own, event)):
+            yield group, own, splits
+
+
+def _delivered_again(
+    state: State, whole: Group, event: ev.RequestSplits, lease: LeaseRenewed, again: tuple[Missed, ...]
+) -> Decision[SplitsGranted | NothingYet | EndOfGroup]:
+    """All of them, whatever tables the member leaves out: nobody else receives them."""
+    records: list[Record] = [lease]
+    answer: list[GrantedSplit] = []
+    for group, own, splits in again:
+        records.append(replace(lease, key=group.key))
+        records.append(SplitsAssigned(key=group.key, reader_id=own.reader_id, sequence=event.sequence, splits=splits))
+        answer += granted(group, splits, own.epoch)
+    reader_id = event.member.reader_id
+    records.append(SplitsAssigned(key=whole.key, reader_id=reader_id, sequence=event.sequence, splits=()))
     return Decision(tuple(records), SplitsGranted(tuple(answer), _watermark(state, whole, event)))
 
 

@@ -307,7 +307,8 @@ class LeaseRenewed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingGranted:
-    """Volatile: a member's request was answered without splits. Delayed copies of the request end with the process."""
+    """Volatile: a member's request was answered without splits. A copy of it that arrives after a restart may receive
+    splits: see `split_assignment.missed`."""
 
     key: GroupKey
     """The group."""

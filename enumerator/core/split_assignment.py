@@ -146,14 +146,26 @@ def request(
         return Decision((lease,), SplitsGranted(granted(group, held), group.watermark.at_us))
     if event.sequence == reader.heard:  # answered without splits: the member may have continued
         return Decision((lease,), _nothing(group, settings))
-    if len(reader.held) >= MAX_HELD and not reader.undelivered:
+    again = missed(reader, event)
+    if len(reader.held) >= MAX_HELD and not reader.undelivered and not again:
         raise Overloaded(f"reader {reader.reader_id!r} of {group.key} holds {MAX_HELD} splits: finish some first")
-    chosen = choose(group, reader, event.max_splits, event.ceilings.get(group.key.table))
+    chosen = again or choose(group, reader, event.max_splits, event.ceilings.get(group.key.table))
     if not chosen:
         nothing = NothingGranted(key=group.key, reader_id=reader.reader_id, sequence=event.sequence)
         return Decision((lease, nothing), _nothing(group, settings))
     assigned = SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=event.sequence, splits=chosen)
     return Decision((lease, assigned), SplitsGranted(granted(group, chosen), group.watermark.at_us))
+
+
+def missed(reader: Reader, event: ev.RequestSplits) -> tuple[tuple[str, int], ...]:
+    """The splits of the newest answer, if the member did not receive it. They are delivered with this request.
+
+    A restart forgets which requests were answered without splits. A copy of one of them that arrives after it receives
+    splits, and the member of that request already went on.
+    """
+    if event.received is None or event.received == reader.sequence:
+        return ()
+    return tuple(item for item in reader.answered if item in reader.held)
 
 
 def check_request(group: Group, reader: Reader, event: ev.RequestSplits) -> None:

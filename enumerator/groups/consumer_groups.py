@@ -125,14 +125,19 @@ class ConsumerGroups:
         return self.coordinator.settings.lease_ms
 
     def request_splits(
-        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+        self,
+        member: Member,
+        max_splits: int,
+        sequence: int,
+        without: tuple[str, ...] = (),
+        received: int | None = None,
     ) -> GroupAnswer:
         """See `GroupService.request_splits`."""
         key, tables = GroupKey(member.table, member.group), tuple[str, ...]()
         if is_pattern(member.table) and self._is_over_tables(member):
             tables = self.over_tables.present(key)
         ceilings = self.aligned.requested(key, tables)
-        event = ev.RequestSplits(member, max_splits, sequence, tables, frozenset(without), ceilings)
+        event = ev.RequestSplits(member, max_splits, sequence, tables, frozenset(without), ceilings, received)
         answer = self._count_fenced(member, lambda: self.coordinator.handle(event))
         if isinstance(answer, NothingYet | EndOfGroup):
             self.aligned.answered(key, ceilings, ())
@@ -207,7 +212,8 @@ class ConsumerGroups:
         if troubled is not description:
             return troubled  # storage that fails or does not answer is not read here
         try:
-            lag = self.split_discovery.follows.lag(self.tables.path(table), progress, description.summary.committed)
+            path, committed = self.tables.path(table), description.summary.committed
+            lag = self.split_discovery.follows.lag(path, progress, committed, ("group", group))
         except Exception as error:  # noqa: BLE001 - the group is described all the same
             code, text = code_and_text(error)
             log_event(

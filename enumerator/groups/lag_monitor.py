@@ -117,15 +117,15 @@ class LagMonitor:
         self._measured[table] = (measured_ms, frozenset(positions))
         lags: list[GroupLag] = []
         fingerprint = self._look(table)
-        shared_lags = self._known_lags(table, positions, fingerprint) or self._measured_together(
-            table, list(positions.values())
-        )
+        shared_lags = self._known_lags(table, positions, fingerprint) or self._measured_together(table, positions)
         for key, (progress, committed) in positions.items():
             try:
                 if shared_lags:
                     lag = shared_lags.pop(0)
                 else:
-                    lag = self.split_discovery.follows.lag(self.split_discovery.path_of(table), progress, committed)
+                    lag = self.split_discovery.follows.lag(
+                        self.split_discovery.path_of(table), progress, committed, ("group", key.group)
+                    )
             except Exception as error:  # noqa: BLE001 - the other groups are measured all the same
                 code, text = code_and_text(error)
                 self._lags.pop(key, None)
@@ -183,12 +183,14 @@ class LagMonitor:
         del self._caught_up[table]
         return []
 
-    def _measured_together(self, table: str, positions: list[tuple[Progress, Position]]) -> list[GroupLag]:
+    def _measured_together(self, table: str, positions: dict[GroupKey, tuple[Progress, Position]]) -> list[GroupLag]:
         """The lags of all groups, from one read of the table. Empty if one fails: then each is measured alone."""
+        if not positions:
+            return []
+        names = [("group", key.group) for key in positions]
         try:
-            return (
-                self.split_discovery.follows.lags(self.split_discovery.path_of(table), positions) if positions else []
-            )
+            path = self.split_discovery.path_of(table)
+            return self.split_discovery.follows.lags(path, list(positions.values()), names)
         except Exception:  # noqa: BLE001 - the group that fails is then measured alone
             return []
 

@@ -16,7 +16,8 @@ _Key = tuple[str, str]
 
 
 def merged_lag(lags: Sequence[GroupLag]) -> GroupLag | None:
-    """The sums of commits and bytes, the longest time, and the nearest loss; None without lags."""
+    """The sums of commits and bytes, the longest time, the nearest loss, and whether one holds a cleaner; None
+    without lags."""
     if not lags:
         return None
     return GroupLag(
@@ -25,6 +26,7 @@ def merged_lag(lags: Sequence[GroupLag]) -> GroupLag | None:
         seconds=max(lag.seconds for lag in lags),
         loss_commits=min((lag.loss_commits for lag in lags if lag.loss_commits is not None), default=None),
         loss_seconds=min((lag.loss_seconds for lag in lags if lag.loss_seconds is not None), default=None),
+        holds_cleaner=any(lag.holds_cleaner for lag in lags),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.enumerator.continuous.types import ReaderName
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import Observer, StreamsMeasured
 from penstock.enumerator.streams.stream_registry import StreamKey, StreamRegistry
@@ -25,8 +26,9 @@ CLOSE_COMMITS: Final = 2
 CLOSE_SECONDS: Final = 3600.0
 """A stream whose next batch will be lost within so many commits or seconds is logged as a warning, every MEASURE_MS."""
 
-Lags = Callable[[str, Sequence[tuple[Progress, Position]]], list[GroupLag]]
-"""The lag of each (progress, committed position) on the table of a name, from one read of the table."""
+Lags = Callable[[str, Sequence[tuple[Progress, Position]], Sequence[ReaderName]], list[GroupLag]]
+"""The lag of each (progress, committed position) on the table of a name, from one read of the table. The third argument
+has the names of the streams."""
 
 
 @dataclass(slots=True)
@@ -68,10 +70,10 @@ class StreamMonitor:
         wrong."""
         positions = self._by_table().get(table, {})
         self._measured[table] = (self.clock_ms(), frozenset(positions))
-        lags = self._measured_together(table, list(positions.values()))
+        lags = self._measured_together(table, positions)
         for key, progress in positions.items():
             try:
-                lag = lags.pop(0) if lags else self.lags(table, [(progress, progress.position)])[0]
+                lag = lags.pop(0) if lags else self._alone(table, key, progress)
             except Exception as error:  # noqa: BLE001 - the other streams are measured all the same
                 self._failed(key, error)
                 continue
@@ -99,10 +101,16 @@ class StreamMonitor:
             reason=text[:500],
         )
 
-    def _measured_together(self, table: str, positions: list[Progress]) -> list[GroupLag]:
+    def _alone(self, table: str, key: StreamKey, progress: Progress) -> GroupLag:
+        return self.lags(table, [(progress, progress.position)], [("stream", key.name)])[0]
+
+    def _measured_together(self, table: str, positions: dict[StreamKey, Progress]) -> list[GroupLag]:
         """The lags of all streams, from one read of the table. Empty if one fails: then each is measured alone."""
+        if not positions:
+            return []
+        places = [(progress, progress.position) for progress in positions.values()]
         try:
-            return self.lags(table, [(progress, progress.position) for progress in positions]) if positions else []
+            return self.lags(table, places, [("stream", key.name) for key in positions])
         except Exception:  # noqa: BLE001 - the stream that fails is then measured alone
             return []
 

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from penstock.enumerator.continuous.advance import advance, start_progress
 from penstock.enumerator.continuous.change_probe import TableFingerprint
 from penstock.enumerator.continuous.retention import earliest_position, lags
-from penstock.enumerator.continuous.types import Advance, Following, NextRound, Progress
+from penstock.enumerator.continuous.types import Advance, Following, NextRound, Progress, ReaderName
 from penstock.enumerator.handover.phases import advance_hybrid
 from penstock.enumerator.planning.discovery import read_timeline
 from penstock.enumerator.snapshots.group_start import at_snapshot, before_snapshot, snapshot_round
@@ -160,15 +160,19 @@ class FollowedTables:
         with errors_of_table(path):
             return _missing_file(self._tables.current(path).storage, splits)
 
-    def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
+    def lag(self, path: str, progress: Progress, committed: Position, reader: ReaderName | None = None) -> GroupLag:
         """See `continuous.retention.lag`. After the hand-over to a topic there is no lag in commits."""
-        return self.lags(path, [(progress, committed)])[0]
+        return self.lags(path, [(progress, committed)], () if reader is None else (reader,))[0]
 
-    def lags(self, path: str, groups: Sequence[tuple[Progress, Position]]) -> list[GroupLag]:
-        """The lag of each (progress, committed position), from one read of the table."""
+    def lags(
+        self, path: str, groups: Sequence[tuple[Progress, Position]], readers: Sequence[ReaderName] = ()
+    ) -> list[GroupLag]:
+        """The lag of each (progress, committed position), from one read of the table; `readers` has their names."""
         with errors_of_table(path):
             in_lake = [(at_snapshot(progress), committed) for progress, committed in groups if progress.kafka is None]
-            measured = iter(lags(self._tables.current(path), in_lake, clock_ms=self._tables.wall_ms) if in_lake else ())
+            names = [name for name, (progress, _) in zip(readers, groups, strict=False) if progress.kafka is None]
+            table, clock_ms = self._tables.current(path), self._tables.wall_ms
+            measured = iter(lags(table, in_lake, readers=names, clock_ms=clock_ms) if in_lake else ())
             no_lag = GroupLag(commits=0, size_bytes=0, seconds=0.0)
             return [next(measured) if progress.kafka is None else no_lag for progress, _ in groups]
 

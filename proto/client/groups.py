@@ -61,10 +61,15 @@ class GroupCalls(ABC):
         return calls.lease_from_message("heartbeat", answer.lease_ms)
 
     def request_splits(
-        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+        self,
+        member: Member,
+        max_splits: int,
+        sequence: int,
+        without: tuple[str, ...] = (),
+        received: int | None = None,
     ) -> GroupAnswer:
         """See `GroupService.request_splits`."""
-        message = calls.ask_to_message(member, max_splits, sequence, without)
+        message = calls.ask_to_message(member, max_splits, sequence, without, received)
         return calls.answer_from_message(self._call_group("RequestSplits", message, pb.RequestSplitsResponse))
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:

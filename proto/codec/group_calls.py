@@ -97,7 +97,7 @@ def member_of(message: _OfMember) -> Member:
 
 
 def ask_to_message(
-    member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+    member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = (), received: int | None = None
 ) -> pb.RequestSplitsRequest:
     """A request for splits."""
     checked_max_splits(max_splits)
@@ -107,11 +107,12 @@ def ask_to_message(
             max_splits=max_splits,
             sequence=sequence,
             without_tables=without[:MAX_TABLES_SHOWN],
+            received=received,
         )
 
 
-def ask_from_message(message: pb.RequestSplitsRequest) -> tuple[Member, int, int, tuple[str, ...]]:
-    """(member, max_splits, sequence, the tables that it leaves out)."""
+def ask_from_message(message: pb.RequestSplitsRequest) -> tuple[Member, int, int, tuple[str, ...], int | None]:
+    """(member, max_splits, sequence, the tables that it leaves out, the newest request whose splits it received)."""
     member, what = member_of(message), "request for splits"
     without = check.counted(what, "without_tables", message.without_tables, MAX_TABLES_SHOWN)
     return (
@@ -119,6 +120,7 @@ def ask_from_message(message: pb.RequestSplitsRequest) -> tuple[Member, int, int
         checked_max_splits(message.max_splits),
         check.number(what, "sequence", message.sequence),
         tuple(check.name(what, "without_tables", each, check.MAX_PATH_CHARS) for each in without),
+        check.number(what, "received", message.received) if message.HasField("received") else None,
     )
 
 

@@ -314,6 +314,7 @@ def lag_to_message(lag: GroupLag) -> pb.GroupLag:
         seconds=lag.seconds,
         loss_commits=lag.loss_commits,
         loss_seconds=lag.loss_seconds,
+        holds_cleaner=lag.holds_cleaner,
     )
 
 
@@ -331,4 +332,5 @@ def lag_from_message(what: str, message: pb.GroupLag) -> GroupLag:
         seconds=check.duration(what, "lag.seconds", message.seconds),
         loss_commits=loss_commits,
         loss_seconds=loss_seconds,
+        holds_cleaner=message.holds_cleaner,
     )

@@ -35,6 +35,9 @@ class GroupLag:
     """Commits until the cleaner deletes files of the next range; None: unknown, or the table has no known cleaner."""
     loss_seconds: float | None = None
     """Seconds until the cleaner deletes files of the next range; None: as for `loss_commits`."""
+    holds_cleaner: bool = False
+    """Whether the reader is behind and holds the cleaner of Penstock, by the newest clean: `loss_commits` or
+    `loss_seconds` is then what is left of its bound."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -439,20 +439,22 @@ class HeartbeatResponse(_message.Message):
     def __init__(self, lease_ms: _Optional[int] = ...) -> None: ...
 
 class RequestSplitsRequest(_message.Message):
-    __slots__ = ("member", "max_splits", "sequence", "without_tables", "request_id", "client_version")
+    __slots__ = ("member", "max_splits", "sequence", "without_tables", "received", "request_id", "client_version")
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     MAX_SPLITS_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_TABLES_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     member: Member
     max_splits: int
     sequence: int
     without_tables: _containers.RepeatedScalarFieldContainer[str]
+    received: int
     request_id: str
     client_version: str
-    def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., max_splits: _Optional[int] = ..., sequence: _Optional[int] = ..., without_tables: _Optional[_Iterable[str]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., max_splits: _Optional[int] = ..., sequence: _Optional[int] = ..., without_tables: _Optional[_Iterable[str]] = ..., received: _Optional[int] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class AssignedSplit(_message.Message):
     __slots__ = ("plan_id", "index", "split", "start", "position", "table", "epoch", "watermark_us")
@@ -621,18 +623,20 @@ class ReaderState(_message.Message):
     def __init__(self, reader_id: _Optional[str] = ..., epoch: _Optional[int] = ..., held_splits: _Optional[int] = ..., lease_left_ms: _Optional[int] = ...) -> None: ...
 
 class GroupLag(_message.Message):
-    __slots__ = ("commits", "size_bytes", "seconds", "loss_commits", "loss_seconds")
+    __slots__ = ("commits", "size_bytes", "seconds", "loss_commits", "loss_seconds", "holds_cleaner")
     COMMITS_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     LOSS_COMMITS_FIELD_NUMBER: _ClassVar[int]
     LOSS_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_CLEANER_FIELD_NUMBER: _ClassVar[int]
     commits: int
     size_bytes: int
     seconds: float
     loss_commits: int
     loss_seconds: float
-    def __init__(self, commits: _Optional[int] = ..., size_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., loss_commits: _Optional[int] = ..., loss_seconds: _Optional[float] = ...) -> None: ...
+    holds_cleaner: bool
+    def __init__(self, commits: _Optional[int] = ..., size_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., loss_commits: _Optional[int] = ..., loss_seconds: _Optional[float] = ..., holds_cleaner: _Optional[bool] = ...) -> None: ...
 
 class GroupAlignment(_message.Message):
     __slots__ = ("set", "ceiling_us", "held", "set_number")

@@ -2,10 +2,10 @@
 
 `read` reads a table into Arrow, `open_table` opens a table that is read several times; `Consumer` reads a table as a
 member of a consumer group; `create_table` creates a table, `write` writes Arrow data into one, `rollback` rolls writes
-back; `compact`, `cluster`, `clean`, `archive`, `savepoint`, `delete_savepoint` and `restore` are table services;
-`maintain` runs those that are due; `errors` holds the exceptions, `spark` the functions for Spark programs, and `daft`,
-`duckdb`, `polars` and `ray` those for these engines. The classes are those of results and settings. Everything else in
-this package is internal and may change.
+back; `compact`, `cluster`, `clean`, `archive`, `savepoint`, `savepoint_readers`, `delete_savepoint` and `restore` are
+table services; `maintain` runs those that are due; `errors` holds the exceptions, `spark` the functions for Spark
+programs, and `daft`, `duckdb`, `polars` and `ray` those for these engines. The classes are those of results and
+settings. Everything else in this package is internal and may change.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from penstock.engine.table_services.clean import CleanResult, clean
     from penstock.engine.table_services.clustering import ClusteringSizes, cluster
     from penstock.engine.table_services.compaction import compact
+    from penstock.engine.table_services.holding.readers import CleanerHold
+    from penstock.engine.table_services.holding.savepoints import ReaderSavepoints, savepoint_readers
     from penstock.engine.table_services.inline_compaction import write
     from penstock.engine.table_services.maintenance.maintain import MaintainResult, maintain
     from penstock.engine.table_services.restore import RestoreResult, restore
@@ -43,12 +45,14 @@ if TYPE_CHECKING:
 __all__ = [
     "ArchiveResult",
     "CleanResult",
+    "CleanerHold",
     "ClusteringSizes",
     "ConsumedBatch",
     "Consumer",
     "MaintainResult",
     "PlannedSplit",
     "Position",
+    "ReaderSavepoints",
     "ResetOutcome",
     "RestoreResult",
     "SavepointResult",
@@ -76,6 +80,7 @@ __all__ = [
     "restore",
     "rollback",
     "savepoint",
+    "savepoint_readers",
     "spark",
     "write",
 ]
@@ -86,12 +91,14 @@ _SUBMODULES = ("daft", "duckdb", "errors", "polars", "ray", "spark")
 _MODULES = {
     "ArchiveResult": "penstock.engine.table_services.archive",
     "CleanResult": "penstock.engine.table_services.clean",
+    "CleanerHold": "penstock.engine.table_services.holding.readers",
     "ClusteringSizes": "penstock.engine.table_services.clustering",
     "ConsumedBatch": "penstock.engine.group.batch",
     "Consumer": "penstock.engine.consumer",
     "MaintainResult": "penstock.engine.table_services.maintenance.maintain",
     "PlannedSplit": "penstock.engine.table.plan",
     "Position": "penstock.proto.model.positions",
+    "ReaderSavepoints": "penstock.engine.table_services.holding.savepoints",
     "ResetOutcome": "penstock.proto.model.groups",
     "RestoreResult": "penstock.engine.table_services.restore",
     "SavepointResult": "penstock.engine.table_services.savepoints",
@@ -113,6 +120,7 @@ _MODULES = {
     "restore": "penstock.engine.table_services.restore",
     "rollback": "penstock.engine.write.rollback",
     "savepoint": "penstock.engine.table_services.savepoints",
+    "savepoint_readers": "penstock.engine.table_services.holding.savepoints",
     "write": "penstock.engine.table_services.inline_compaction",
 }
 """The module of each public name that is imported on first use. `import penstock` loads neither pyarrow nor pyspark."""

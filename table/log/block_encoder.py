@@ -69,8 +69,8 @@ def delete_block_content(
     """The content of a block of deletes of one partition: the inverse of `decode_deletes`.
 
     keys: record keys. ordering: the ordering value of each delete, or the values of each of several ordering columns;
-    None or () for deletes that always win. SchemaMismatch for a type without an order, and for dates, which releases of
-    Hudi read differently; InvariantViolation for nulls.
+    None or () for deletes that always win. SchemaMismatch for a type without an order, for dates, which releases of
+    Hudi read differently, and as `delete_decimals`; InvariantViolation for nulls.
     """
     columns: list[pa.Array] = [ordering] if isinstance(ordering, pa.Array) else list(ordering or ())
     arrays: list[pa.Array] = [keys, *columns]
@@ -78,6 +78,17 @@ def delete_block_content(
         raise InvariantViolation("delete block: got a null, or arrays of different lengths")
     payload = b"".join(_records(keys, partition, columns))
     return struct.pack(">ii", _DELETES_VERSION, len(payload)) + payload
+
+
+def delete_decimals(column: pa.Decimal128Array) -> pa.Decimal128Array:
+    """Decimals as blocks of deletes hold them. SchemaMismatch for one that would lose digits: Hudi cannot write it
+    either."""
+    try:
+        return column.cast(pa.decimal128(38, _WRAPPER_SCALE))
+    except pa.ArrowInvalid:
+        raise SchemaMismatch(
+            f"deletes hold decimals of scale {_WRAPPER_SCALE}, and a value of {column.type} has more digits"
+        ) from None
 
 
 def _records(keys: pa.StringArray, partition: str, columns: Sequence[pa.Array]) -> Iterator[bytes]:
@@ -110,7 +121,7 @@ def _value(column: pa.Array) -> list[Column]:
     if pa.types.is_timestamp(kind) and kind.unit == "us":  # as Spark writers do; readers accept both
         return [constant(_varint(LONG), rows), varints(np.asarray(column.view(pa.int64())))]
     if pa.types.is_decimal128(kind):
-        lengths, content = texts(decimals_to_bytes(column.cast(pa.decimal128(38, _WRAPPER_SCALE))))
+        lengths, content = texts(decimals_to_bytes(delete_decimals(column)))
         return [constant(_varint(DECIMAL), rows), varints(lengths), (lengths, content)]
     branch = _KINDS.get(kind)
     if branch is None:

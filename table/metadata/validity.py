@@ -52,14 +52,16 @@ def first_not_recorded(data: Timeline, metadata: Timeline) -> str:
     """The oldest completed instant of the data table that is missing in the metadata table; '' if none is.
 
     Every instant of the data table has one of the same requested time in the metadata table. An instant older than the
-    oldest one there was archived, or completed before the metadata table was created. On layout 2 a rollback may have
-    none if the metadata table has no instant that the data table lacks: then what it removed was never recorded.
+    oldest one there was archived, or completed before the metadata table was created; so did one whose completion time
+    says it (layout 2). On layout 2 a rollback may have none if the metadata table has no instant that the data table
+    lacks: then what it removed was never recorded.
     """
     recorded = {item.requested_time for item in metadata.instants if item.is_completed}
     not_recorded: tuple[Action, ...] = _NOT_RECORDED
     if metadata.layout == 2 and not _has_removed_instant(data, metadata):
         not_recorded = (*_NOT_RECORDED, Action.ROLLBACK)
     first = min((time for time in recorded if not time.startswith(INITIAL)), default="")
+    created = created_at(metadata)
     missing = (
         item.requested_time
         for item in data.instants
@@ -67,8 +69,16 @@ def first_not_recorded(data: Timeline, metadata: Timeline) -> str:
         and item.action not in not_recorded
         and item.requested_time not in recorded
         and item.requested_time >= first
+        and (not created or (item.completion_time or "") > created)
     )
     return min(missing, default="")
+
+
+def created_at(metadata: Timeline) -> str:
+    """When the partition `files` of a metadata table was created, from the files of all instants that had completed; ''
+    on layout 1, and if that was archived."""
+    times = (item.completion_time for item in metadata.instants if item.requested_time.startswith(INITIAL))
+    return min(filter(None, times), default="")
 
 
 def _has_removed_instant(data: Timeline, metadata: Timeline) -> bool:

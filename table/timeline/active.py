@@ -45,8 +45,8 @@ class Timeline:
         object.__setattr__(self, "completed_writes", completed)
         object.__setattr__(self, "_completed", {item.requested_time: item for item in completed})
         savepoints = {item.requested_time for item in self.instants if item.action is Action.SAVEPOINT}
-        writes = (item.requested_time for item in self.instants if item.action in WRITE_ACTIONS)
-        first = min((time for time in writes if time not in savepoints), default=None)
+        writes = [item.requested_time for item in self.instants if item.action in WRITE_ACTIONS]
+        first = min((time for time in writes if time not in savepoints), default=min(writes, default=None))
         object.__setattr__(self, "_first_active", first)
 
     @property
@@ -75,7 +75,8 @@ class Timeline:
 
     @property
     def first_active(self) -> str:
-        """The smallest requested time of a write instant in any state without a savepoint; '' if there is none.
+        """The smallest requested time of a write instant in any state without a savepoint, of all write instants if
+        each has a savepoint, as after a restore; '' if there is no write instant.
 
         Hudi `getFirstNonSavepointCommit`: older instants were archived, and only completed instants are archived.
         """

@@ -71,10 +71,10 @@ class Lake:
     def missing_file(self, path: str, splits: Sequence[Split]) -> str:
         return ""
 
-    def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
+    def lag(self, path: str, progress: Progress, committed: Position, reader: Any = None) -> GroupLag:
         return self.scripts[path].lag(path, progress, committed)
 
-    def lags(self, path: str, places: Any) -> list[GroupLag]:
+    def lags(self, path: str, places: Any, readers: Any = ()) -> list[GroupLag]:
         return [self.lag(path, *place) for place in places]
 
 

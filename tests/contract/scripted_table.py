@@ -218,7 +218,12 @@ class ScriptedGroups:
         return self._answer(int, "heartbeat", member)
 
     def request_splits(
-        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+        self,
+        member: Member,
+        max_splits: int,
+        sequence: int,
+        without: tuple[str, ...] = (),
+        received: int | None = None,
     ) -> GroupAnswer:
         return self._answer(Assignments | NothingYet | EndOfGroup, "request", member, max_splits, sequence)
 

@@ -187,7 +187,8 @@ def joined(files: Mapping[str, list[Json]], is_running: Callable[[int], bool] = 
 
 def _check_ends(files: Mapping[str, list[Json]], is_running: Callable[[int], bool]) -> None:
     """Each file begins with its process. It has an end, unless another process ended its process by a signal, or its
-    process runs, and has written what it did until now."""
+    process runs, and has written what it did until now. Spark's JVM ends its Python processes by a signal, which no
+    file notes."""
     kills = {(line["kills"], line["is_group"]) for lines in files.values() for line in lines if "kills" in line}
     for name, lines in files.items():
         if "process" not in lines[0]:
@@ -196,7 +197,8 @@ def _check_ends(files: Mapping[str, list[Json]], is_running: Callable[[int], boo
             raise CutOff(f"{name}: lines after its end")
         process, group = lines[0]["process"], lines[0]["group"]
         is_killed = (process, False) in kills or (group, True) in kills
-        if "end" not in lines[-1] and not is_killed and not is_running(process):
+        is_of_spark = any(word.startswith("pyspark.") for word in lines[0].get("command", ()))
+        if "end" not in lines[-1] and not is_killed and not is_of_spark and not is_running(process):
             raise CutOff(
                 f"{name}: it has no end, and nobody killed its process ({lines[0].get('command')}): its last lines are "
                 "missing"

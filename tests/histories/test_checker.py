@@ -160,6 +160,9 @@ def test_file_of_a_killed_process_has_no_end(kills: dict[str, Any], is_cut_off: 
     with pytest.raises(CutOff, match="last lines are missing") if is_cut_off else contextlib.nullcontext():
         joined({"killed": killed, "other": other})
     joined({"running": killed}, is_running=lambda pid: pid == 7)
+    joined({"of Spark": [{**killed[0], "command": ["python", "-m", "pyspark.daemon"]}]})
+    with pytest.raises(CutOff, match="last lines are missing"):
+        joined({"of penstock": [{**killed[0], "command": ["python", "-m", "penstock"]}]})
     with pytest.raises(CutOff, match="after its end"):
         joined({"other": [*other, {"n": 3, "t": 3, "end": True}]})
 

@@ -1,6 +1,6 @@
 """Known wrong results of Hudi 1.2.0: each rule predicts the rows that Hudi returns, and names its documentation.
 
-There are at most eight rules. Any other difference is a failure. Rules 5 to 7 are in `history_changes`.
+There are at most nine rules. Any other difference is a failure. Rules 5 to 7 are in `history_changes`.
 
 1. A pending multi-writer write hides committed rows of its file groups until it is rolled back
    (docs/reference/semantics.md "Where Penstock differs", golden case A_failed_leftover_v9): expected are the rows of
@@ -22,13 +22,19 @@ There are at most eight rules. Any other difference is a failure. Rules 5 to 7 a
 8. Services of 0.15.0 change rows. Its compaction has other merge rules (ordering values also in commit-time order, a
    late delete may win, one row of a duplicate key remains): after one that changed the newest rows, earlier states and
    folded changes are not compared. It multiplies decimals in rewritten clustered files (golden B_v6_inc_cow).
+9. Version 6, merge on read: while a compaction is pending, a range lacks the log records of file slices that are older
+   than the range and newer than the plan (docs/reference/semantics.md "Where Penstock differs"). 1.2.0 adds the pending
+   compactions to the instants of the range, and takes a slice whose instant is neither among them nor before all of
+   them for uncommitted (`MergeOnReadIncrementalRelationV1.timeline`). 0.15.0 returns the records.
 """
 
 from __future__ import annotations
 
+import json
 import pathlib
+import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -38,6 +44,9 @@ from tests.interop.history_actions import Action, Race, Row, Upgrade, Write
 
 KEY, PARTITION = "_hoodie_record_key", "_hoodie_partition_path"
 TIME, NUMBER = "_hoodie_commit_time", "_hoodie_commit_seqno"
+FILE_NAME = "_hoodie_file_name"
+LOG = re.compile(r"\.(?P<group>[^_]+)_(?P<slice>\d+)\.log\.")
+BASE = re.compile(r"(?P<group>[^_]+)_[^_]+_\d+\.parquet")
 
 
 def rows_of(rows: pa.Table, requested: Iterable[str]) -> pa.Table:
@@ -103,3 +112,38 @@ def _written(action: Action) -> set[str]:
             return keys(slow.rows, fast.rows)
         case _:
             return set()
+
+
+def without_hidden_slices(rows: pa.Table, table: pathlib.Path, begin: str, end: str) -> pa.Table:
+    """Rule 9: the rows of the range (begin, end] of a table of version 6 that Hudi 1.2.0 returns."""
+    hidden = _hidden_records(table, begin, end)
+    columns = [rows[name].to_pylist() for name in (TIME, PARTITION, FILE_NAME)]
+    keep = [(time, part, name.partition("_")[0]) not in hidden for time, part, name in zip(*columns, strict=True)]
+    return rows.filter(pa.array(keep, pa.bool_()))
+
+
+def _hidden_records(table: pathlib.Path, begin: str, end: str) -> set[tuple[str, str, str]]:
+    """(instant, partition path, file group) of log records in slices that Hudi takes for uncommitted."""
+    timeline = table / ".hoodie"
+    plans = [path.name.partition(".")[0] for path in timeline.glob("*compaction.requested")]
+    pending = {plan for plan in plans if not list(timeline.glob(f"{plan}.*commit"))}
+    if not pending:
+        return set()
+    hidden: set[tuple[str, str, str]] = set()
+    rewritten: set[tuple[str, str]] = set()
+    for instant, partition, name in _written_files(timeline, begin, end):
+        if base := BASE.fullmatch(name):
+            rewritten.add((partition, base["group"]))
+        elif (log := LOG.match(name)) and min(pending) < log["slice"] <= begin and log["slice"] not in pending:
+            hidden.add((instant, partition, log["group"]))
+    return {record for record in hidden if record[1:] not in rewritten}
+
+
+def _written_files(timeline: pathlib.Path, begin: str, end: str) -> Iterator[tuple[str, str, str]]:
+    """(instant, partition path, file name) of what the completed writes of (begin, end] wrote."""
+    for path in timeline.glob("*commit"):
+        instant = path.name.partition(".")[0]
+        if begin < instant <= end:
+            for partition, stats in json.loads(path.read_bytes())["partitionToWriteStats"].items():
+                for stat in stats:
+                    yield instant, partition, stat["path"].rpartition("/")[2]

@@ -17,12 +17,12 @@ from penstock.engine.table_services.clean import clean
 from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
 from penstock.table.hudi_table import open_table
+from tests.interop.hudi_options import COMPACTS, hudis_options
 from tests.interop.hudi_process import running
-from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, hudis_options, rows_of, table_of
+from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, rows_of, table_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
 
-HUDI_COMPACTS = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
 HUDI_CLEANS = {
     "hoodie.clean.automatic": "true",
     "hoodie.clean.async": "false",
@@ -145,7 +145,7 @@ def test_older_hudi_reads_and_goes_on(
 
 def run(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes, cleans and archivals by both in turn."""
-    path, compacts = str(lake.path), [HUDI_COMPACTS] if lake.kind == "merge_on_read" else []
+    path, compacts = str(lake.path), [COMPACTS] if lake.kind == "merge_on_read" else []
     for cities in (CITIES, ("oslo",), CITIES):
         lake.penstock_writes(cities=cities)
     lake.hudi_writes(*compacts)

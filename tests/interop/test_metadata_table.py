@@ -11,7 +11,8 @@ import pytest
 import penstock
 from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
-from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, hudis_options, rows_of, table_of
+from tests.interop.hudi_options import hudis_options
+from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, rows_of, table_of
 from tests.unit.engine.write.killed_storage import Killed, as_other_process
 from tests.unit.writer.metadata_table.metadata_tables import instants, listed, listings
 from tests.unit.writer.metadata_table.test_kills import KilledAfterPath
@@ -41,13 +42,15 @@ class Trip:
         key = self.seq * 7 % 11 + 1
         return [(f"k{key}", self.seq, self.seq % 99, "oslo" if key % 2 else "riga"), (f"n{self.seq}", 1, 1, "bern")]
 
-    def write(self, rows: list[Row], operation: str = "upsert", **options: Any) -> None:
+    def write(self, rows: list[Row], operation: str = "upsert", **options: Any) -> str:
         buckets = 3 if self.index == "bucket" else None
-        write(str(self.path), table_of(rows), operation, index=self.index, buckets=buckets, sole_writer=True, **options)
+        options |= {"index": self.index, "buckets": buckets, "sole_writer": True}
+        instant = write(str(self.path), table_of(rows), operation, **options).instant
         if operation == "upsert":
             self.model.upsert(rows)
         else:
             self.model.overwrite(rows)
+        return instant
 
     def hudi_writes(self, rows: list[Row], **options: str) -> None:
         more = {name.replace("__", "."): value for name, value in options.items()}

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.engine.table_services.archive import archive
 from penstock.engine.table_services.restore import restore
 from penstock.engine.table_services.savepoints import savepoint
 from penstock.engine.write.create import create_table
 from penstock.engine.write.rollback import rollback
 from penstock.engine.write.write import write
-from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Row, hudis_options, rows_of, table_of
+from tests.interop.hudi_options import COMPACTS, hudis_options
+from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Row, rows_of, table_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
@@ -63,14 +65,13 @@ def test_each_restores_what_both_wrote(hudi: Any, tmp_path: pathlib.Path, versio
     by_hudi(SECOND)
     saved = savepoint(str(path)).instant
     write(str(path), table_of(THIRD))
-    compaction = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
-    by_hudi([("k3", 4, 40, "oslo")], **(compaction if kind == "merge_on_read" else {}))
+    by_hudi([("k3", 4, 40, "oslo")], **(COMPACTS if kind == "merge_on_read" else {}))
     write(str(path), table_of([("k1", 5, 50, "oslo")]))
     check(merged(FIRST, SECOND, THIRD, [("k3", 4, 40, "oslo"), ("k1", 5, 50, "oslo")]))
 
     assert len(restore(str(path)).removed) >= 3
     check(merged(FIRST, SECOND))
-    by_hudi(THIRD, **(compaction if kind == "merge_on_read" else {}))
+    by_hudi(THIRD, **(COMPACTS if kind == "merge_on_read" else {}))
     check(merged(FIRST, SECOND, THIRD))
 
     last = write(str(path), table_of([("k4", 6, 60, "riga")])).instant
@@ -81,3 +82,35 @@ def test_each_restores_what_both_wrote(hudi: Any, tmp_path: pathlib.Path, versio
     check(merged(FIRST, SECOND))
     write(str(path), table_of(THIRD))
     check(merged(FIRST, SECOND, THIRD))
+
+
+@pytest.mark.parametrize("version", [6, pytest.param(9, marks=pytest.mark.exhaustive)])
+def test_rows_of_archived_writes_stay_after_a_restore(hudi: Any, tmp_path: pathlib.Path, version: int) -> None:
+    """The write of the savepoint is the only one of the timeline then."""
+    path = tmp_path / "trip"
+    create_table(
+        str(path),
+        SCHEMA,
+        record_key="id",
+        partition_by="city",
+        ordering="seq",
+        table_type="copy_on_write",
+        table_version=version,
+        index="simple",
+        name="trip",
+    )
+    kept: list[Row] = [(f"k{n}", 1, n, city) for n, city in enumerate(("oslo", "riga", "bern", "rome"))]
+    for row in kept:
+        write(str(path), table_of([row]))
+    savepoint(str(path))
+    for city in ("bonn", "nice", "york"):
+        write(str(path), table_of([("later", 2, 2, city)]))
+    archived = archive(str(path), keep_min=2, keep_max=3, delta_commits=1).instants
+    assert len(archived) == 3, "up to the savepoint"
+    restore(str(path))
+    for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
+        assert rows_of(rows) == sorted(kept)
+    write(str(path), table_of([("k0", 3, 30, "oslo")]))
+    hudi.write(path, HUDIS_COLUMNS, [["k1", 3, 31, "riga"]], hudis_options(version, "copy_on_write", "simple"))
+    for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
+        assert rows_of(rows) == sorted([("k0", 3, 30, "oslo"), ("k1", 3, 31, "riga"), *kept[2:]])

@@ -15,9 +15,10 @@ import penstock
 from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
 from tests.golden.rows import difference
+from tests.interop.hudi_options import hudis_options, service_call
 from tests.interop.hudi_process import running
 from tests.interop.mixed.writers import SERVICES
-from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, hudis_options, rows_of, table_of
+from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, rows_of, table_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
@@ -71,11 +72,9 @@ class Serviced:
 
     def call(self, kind: str, part: str, **more: str) -> None:
         """Hudi's compaction or clustering: schedule, execute or both."""
-        options = {key: value for key, value in self.options.items() if value and "," not in value} | more
-        options["hoodie.compact.inline.max.delta.commits"] = "1"
-        options["hoodie.clustering.plan.strategy.small.file.limit"] = "1000000000"
-        text = ",".join(f"{name}={value}" for name, value in options.items())
-        self.hudi.call(f"CALL run_{kind}(op => '{part}', path => '{self.path}', options => '{text}')")
+        now = {"hoodie.compact.inline.max.delta.commits": "1"}
+        all_files = {"hoodie.clustering.plan.strategy.small.file.limit": "1000000000"}
+        self.hudi.call(service_call(kind, part, self.path, self.options | more | now | all_files))
 
     def compare(self, what: str, begin: str = "", as_of: str = "") -> pa.Table:
         """The rows, also without logs, as of an instant and of a range. Returns Penstock's rows without logs."""

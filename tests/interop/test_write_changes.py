@@ -15,8 +15,9 @@ from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
 from tests.golden.changes import folded, state_of
 from tests.interop.history_changes import decoded, lost_fields, read_changes
+from tests.interop.hudi_options import COMPACTS, hudis_options
 from tests.interop.hudi_process import running
-from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, check, hudis_options, table_of
+from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, check, table_of
 from tests.unit.engine.write.killed_storage import Killed, KilledStorage, as_other_process
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
@@ -110,8 +111,7 @@ def written_by_both(logged: Logged, *, replaces: bool = True) -> None:
     logged.hudi_writes([("k1", 60, 61, "oslo"), ("k6", 1, 98, "riga"), ("k40", 60, 64, "oslo"), ("k3", 60, 4, "oslo")])
     logged.write([("k1", 70, 71, "oslo"), ("k40", 50, 97, "oslo"), ("k3", 70, 7, "oslo"), ("k5", 70, 8, "oslo")])
     if logged.kind == "merge_on_read":
-        now = {"hoodie__compact__inline": "true", "hoodie__compact__inline__max__delta__commits": "1"}
-        logged.hudi_writes([("k9", 70, 71, "oslo")], **now)
+        logged.hudi_writes([("k9", 70, 71, "oslo")], **COMPACTS)
         logged.write([("k9", 80, 72, "oslo"), ("k6", 80, 73, "riga")])
     if replaces:
         logged.write([("k1", 81, 1, "oslo"), ("k99", 81, 2, "oslo")], "insert_overwrite")

@@ -4,6 +4,7 @@ operations, and goes on with them by its Java client, the only writer beside Fli
 from __future__ import annotations
 
 import pathlib
+import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +15,16 @@ import penstock
 from penstock.engine.write.write import write
 from penstock.table.hudi_table import open_table
 from penstock.table.schema.avro import OPERATION
-from tests.interop.test_writes import hudis_options
-from tests.unit.engine.write.test_stored_operations import HISTORY, SNAPSHOT, Record, create, rows_of, snapshot
+from tests.interop.hudi_options import hudis_options, service_call
+from tests.unit.engine.write.test_stored_operations import (
+    HISTORY,
+    SNAPSHOT,
+    Record,
+    changes_of,
+    create,
+    rows_of,
+    snapshot,
+)
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
@@ -70,7 +79,7 @@ def java_writes(hudi: Any, path: pathlib.Path, records: Sequence[Record], option
         keys=[[key, "x"] for _, key, _, _ in records],
         operations=[kind for kind, *_ in records],
         operation="upsert",
-        options=options | {f"hoodie.{name}": value for name, value in own.items()},
+        options=options | own,
     )
 
 
@@ -84,9 +93,8 @@ def test_hudi_reads_compacts_and_continues_a_changelog(hudi: Any, tmp_path: path
     expected = [("a", 10), ("c", 3), ("d", 4)]
     assert hudis_snapshot(hudi, path) == snapshot(path) == expected, "logs alone"
 
-    texts = ",".join(f"{name}={value}" for name, value in options.items())
-    texts += ",hoodie.compact.inline.max.delta.commits=1"
-    hudi.call(f"CALL run_compaction(op => 'scheduleAndExecute', path => '{path}', options => '{texts}')")
+    now = {"hoodie.compact.inline.max.delta.commits": "1"}
+    hudi.call(service_call("compaction", "scheduleAndExecute", path, options | now))
     compaction = open_table(str(path)).timeline().completed_writes[-1].requested_time
     assert stored_rows(path, compaction) == {"a": "U", "c": "I", "d": "I"}, "a compaction keeps operations"
     assert hudis_snapshot(hudi, path, hoodie__datasource__query__type="read_optimized") == expected
@@ -106,6 +114,71 @@ def test_hudi_reads_compacts_and_continues_a_changelog(hudi: Any, tmp_path: path
     changes = penstock.read(str(path), query="cdc", cdc_format="rows", after="earliest").read_all()
     kinds = [row["_change_type"] for row in changes.sort_by("_change_seq").to_pylist() if row["id"] == "d"]
     assert kinds == ["+I", *(["-U", "+U"] * 3)]
+
+
+def serviced_rows(path: pathlib.Path, instant: str) -> list[tuple[Any, ...]]:
+    """Key, values, operation, commit time and sequence number in the base files of an instant."""
+    names = ("id", "ts", "v", OPERATION, "_hoodie_commit_time", "_hoodie_commit_seqno")
+    files = [pq.read_table(file) for file in path.rglob(f"*_{instant}.parquet")]
+    assert all(file.schema.names[5] == OPERATION for file in files)
+    return sorted(tuple(row[name] for name in names) for file in files for row in file.to_pylist())
+
+
+@pytest.mark.parametrize("version", [9, pytest.param(6, marks=pytest.mark.exhaustive)])
+def test_compaction_of_a_changelog_equals_that_of_hudi(hudi: Any, tmp_path: pathlib.Path, version: int) -> None:
+    """Of a copy of the table. Then both go on with both tables."""
+    ours, theirs = tmp_path / "t", tmp_path / "copy" / "t"
+    create(ours, version, "merge_on_read")
+    options = options_of(version, "merge_on_read")
+    write(str(ours), rows_of(HISTORY[0]), "bulk_insert")
+    write(str(ours), rows_of([("D", "c", 1, 3), ("U", "b", 1, 7), ("I", "e", 1, 5), ("-U", "a", 1, 1)]))
+    write(str(ours), rows_of([("U", "a", 1, 8), ("D", "x", 1, 0), ("I", "c", 0, 9), ("U", "e", 0, 1)]))
+    shutil.copytree(ours, theirs)
+    texts = ",".join(f"{name}={value}" for name, value in options.items())
+    texts += ",hoodie.compact.inline.max.delta.commits=1"
+    hudi.call(f"CALL run_compaction(op => 'scheduleAndExecute', path => '{theirs}', options => '{texts}')")
+    hudis = open_table(str(theirs)).timeline().completed_writes[-1].requested_time
+    (done,) = penstock.compact(str(ours))
+    assert serviced_rows(ours, done.instant) == serviced_rows(theirs, hudis) != []
+    for path in (ours, theirs):
+        assert snapshot(path) == hudis_snapshot(hudi, path) == [("a", 8), ("b", 7), ("e", 5)]
+        write(str(path), rows_of([("-U", "b", 6, 7), ("U", "b", 6, 60), ("D", "e", 6, 5)]))
+        java_writes(hudi, path, [("-U", "b", 7, 60), ("U", "b", 7, 70)], options)
+        (last,) = penstock.compact(str(path))
+        assert hudis_snapshot(hudi, path) == snapshot(path) == [("a", 8), ("b", 70)], "both go on"
+        optimized = hudis_snapshot(hudi, path, hoodie__datasource__query__type="read_optimized")
+        assert optimized == snapshot(path) and serviced_rows(path, last.instant)
+    first, *_, last_write = open_table(str(ours)).timeline().completed_writes
+    begin, end = (item.completion_time or item.requested_time for item in (first, last_write))
+    incremental = penstock.read(str(ours), query="incremental", after=begin, upto=end).read_all()
+    assert sorted(incremental["id"].to_pylist()) == sorted(hudi.incremental(ours, begin, end)["id"].to_pylist())
+    assert changes_of(ours) == changes_of(theirs)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("version", [9, 6])
+def test_clustering_of_a_changelog_equals_that_of_hudi(hudi: Any, tmp_path: pathlib.Path, version: int) -> None:
+    ours, theirs = tmp_path / "t", tmp_path / "copy" / "t"
+    create(ours, version, "copy_on_write", index="simple", buckets=None)
+    options = hudis_options(version, "copy_on_write", "simple") | {
+        "hoodie.table.name": "t",
+        "hoodie.datasource.write.precombine.field": "ts",
+        "hoodie.datasource.write.partitionpath.field": "p",
+        "hoodie.allow.operation.metadata.field": "true",
+    }
+    for records in HISTORY:
+        write(str(ours), rows_of(records))
+    write(str(ours), rows_of([("I", "e", 5, 5)]), "bulk_insert")
+    shutil.copytree(ours, theirs)
+    texts = ",".join(f"{name}={value}" for name, value in options.items() if "," not in value)
+    hudi.call(f"CALL run_clustering(op => 'scheduleAndExecute', path => '{theirs}', options => '{texts}')")
+    (done,) = penstock.cluster(str(ours))
+    assert len(serviced_rows(ours, done.instant)) == 3
+    for path in (ours, theirs):
+        assert hudis_snapshot(hudi, path) == snapshot(path) == [("b", 20), ("d", 40), ("e", 5)]
+    hudi.write(ours, COLUMNS, [("d", 6, 41), ("f", 6, 6)], options)
+    write(str(ours), rows_of([("D", "b", 7, 20)]))
+    assert hudis_snapshot(hudi, ours) == snapshot(ours) == [("d", 41), ("e", 5), ("f", 6)]
 
 
 @pytest.mark.exhaustive

@@ -15,8 +15,8 @@ import pytest
 import penstock
 from penstock.engine.write.create import create_table
 from penstock.proto.errors import ConfigurationError
+from tests.interop.hudi_options import hudis_options
 from tests.interop.test_write_traps import FIRST, SECOND, THIRD, Trip
-from tests.interop.test_writes import hudis_options
 from tests.unit.engine.write.recorded_storage import upserted
 
 pytestmark = [pytest.mark.interop, pytest.mark.exhaustive, pytest.mark.timeout(900)]

@@ -11,7 +11,7 @@ import pytest
 import penstock
 from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
-from tests.interop.test_writes import hudis_options
+from tests.interop.hudi_options import hudis_options
 from tests.unit.engine.write.recorded_storage import SCHEMA, Row, arrow, rows_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]

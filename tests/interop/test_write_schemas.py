@@ -12,7 +12,7 @@ import pytest
 import penstock
 from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
-from tests.interop.test_writes import hudis_options
+from tests.interop.hudi_options import COMPACTS, hudis_options
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
@@ -103,7 +103,6 @@ def test_values_before_a_column_was_widened_stay(
         ("more_bytes", "cast(c1 + 0.25 as decimal(20, 2))"),
         ("same_bytes", "cast(c1 + 0.25 as decimal(11, 2))"),
     )
-    compaction = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
-    hudi.write(path, values, [("k3", 13)], options | (compaction if kind == "merge_on_read" else {}))
+    hudi.write(path, values, [("k3", 13)], options | (COMPACTS if kind == "merge_on_read" else {}))
     rows["k3"] = 13
     check("upsert by Hudi")

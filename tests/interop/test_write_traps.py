@@ -20,7 +20,7 @@ import penstock
 from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
 from penstock.proto.errors import WriteConflict
-from tests.interop.test_writes import hudis_options
+from tests.interop.hudi_options import hudis_options, service_call
 from tests.unit.engine.write.killed_storage import Killed, KilledStorage, as_other_process
 from tests.unit.engine.write.recorded_storage import SCHEMA, Lake, Row, arrow, rows_of, upserted
 
@@ -61,8 +61,7 @@ class Trip:
 
     def service(self, name: str, step: str, **options: str) -> None:
         more = {name.replace("__", "."): value for name, value in options.items()}
-        texts = ",".join(f"{key}={value}" for key, value in {**self.options, **more}.items())
-        self.hudi.call(f"CALL run_{name}(op => '{step}', path => '{self.path}', options => '{texts}')")
+        self.hudi.call(service_call(name, step, self.path, self.options | more))
 
     def check(self, rows: Sequence[Row], what: str) -> None:
         assert rows_of(penstock.read(str(self.path)).read_all()) == sorted(rows), f"{what}: Penstock"

@@ -4,7 +4,9 @@ and Hudi goes on with the table."""
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ import penstock
 from penstock.engine.write import incoming_rows
 from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
+from tests.interop.hudi_options import COMPACTS, hudis_options
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
@@ -127,31 +130,6 @@ def rows_of(table: pa.Table) -> list[Row]:
     return sorted(rows)
 
 
-def hudis_options(version: int, kind: str, index: str) -> dict[str, str]:
-    """Options of Hudi's writer that fit the table."""
-    options = {
-        "hoodie.table.name": "trip",
-        "hoodie.write.table.version": str(version),
-        "hoodie.write.auto.upgrade": "false",
-        "hoodie.datasource.write.table.type": kind.upper(),
-        "hoodie.datasource.write.recordkey.field": "id",
-        "hoodie.datasource.write.precombine.field": "seq",
-        "hoodie.datasource.write.partitionpath.field": "city",
-        "hoodie.datasource.write.operation": "upsert",
-        "hoodie.metadata.enable": "false",
-        "hoodie.embed.timeline.server": "false",
-        "hoodie.compact.inline": "false",
-        "hoodie.clean.automatic": "false",
-        "hoodie.archive.automatic": "false",
-        **{f"hoodie.{step}.shuffle.parallelism": "1" for step in ("insert", "upsert", "delete", "bulkinsert")},
-    }
-    if index == "bucket":
-        options |= {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
-    else:
-        options |= {"hoodie.index.type": "SIMPLE"}
-    return options
-
-
 def check(hudi: Any, path: pathlib.Path, model: Model, what: str) -> None:
     expected = sorted(model.rows.values())
     assert rows_of(penstock.read(str(path)).read_all()) == expected, f"{what}: Penstock"
@@ -212,8 +190,8 @@ def test_operations_read_as_written_and_hudi_goes_on(
             model.upsert(rows, deleted)
         model.wrote(done.instant, "" if version == 6 else done.completion_time)
 
-    def hudi_writes(rows: list[Row], **more: str) -> None:
-        completed = hudi.write(path, HUDIS_COLUMNS, rows, options | {k.replace("__", "."): v for k, v in more.items()})
+    def hudi_writes(rows: list[Row], more: Mapping[str, str] = MappingProxyType({})) -> None:
+        completed = hudi.write(path, HUDIS_COLUMNS, rows, options | more)
         model.upsert(rows)
         action = "deltacommit" if kind == "merge_on_read" else "commit"
         ((requested, completion, _),) = [item for item in completed if item[2] == action]
@@ -242,7 +220,7 @@ def test_operations_read_as_written_and_hudi_goes_on(
 
     if kind == "merge_on_read":
         more: list[Row] = [("k9", 70, 71, "oslo")]
-        hudi_writes(more, hoodie__compact__inline="true", hoodie__compact__inline__max__delta__commits="1")
+        hudi_writes(more, COMPACTS)
         check(hudi, path, model, "compaction by Hudi")
 
     third: list[Row] = [("k1", 80, 81, "oslo"), ("k40", 50, 97, "oslo"), ("k41", 80, 85, "wien"), ("k50", 1, 1, "riga")]

@@ -15,7 +15,7 @@ from tests.state_space.test_group_search import searched
 
 def test_search_without_faults() -> None:
     graph = searched(scopes.WITHOUT_FAULTS)
-    assert (len(graph.states), len(graph.targets)) == (898, 2_239)
+    assert (len(graph.states), len(graph.targets)) == (842, 2_149)
 
 
 @pytest.mark.parametrize(("first", "count"), [(0, 40), (40, 160)])

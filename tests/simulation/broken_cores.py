@@ -132,8 +132,15 @@ class CountsItsRounds(Server):
         return cls.ids.setdefault((key, number, commit_range), f"r{len(cls.ids) + 1}")
 
 
-class ForgetsEmptyAnswers(Server):
-    """A late copy of a request whose answer was empty grants splits."""
+class IgnoresWhatWasReceived(Server):
+    """The splits of an answer that its member did not receive are not delivered again."""
+
+    def decide(self, event: ev.Event[Any]) -> Decision[Any]:
+        return super().decide(replace(event, received=None) if isinstance(event, ev.RequestSplits) else event)
+
+
+class ForgetsEmptyAnswers(IgnoresWhatWasReceived):
+    """A late copy of a request whose answer was empty grants splits, which no other request delivers."""
 
     def decide(self, event: ev.Event[Any]) -> Decision[Any]:
         decision = super().decide(event)
@@ -225,6 +232,7 @@ BROKEN = (
     Broken("unsealed list", "sealed", patches=((SlotAssigner, "entry", entry_unsealed),)),
     Broken("no hold-back on layout 1", "cause", Parts(discovery=NoHoldBack)),
     Broken("empty answer not recorded", "liveness", Parts(server=ForgetsEmptyAnswers)),
+    Broken("missed splits not delivered again", "liveness", Parts(server=IgnoresWhatWasReceived), takeovers=TAKEOVERS),
     Broken(
         "commits answered from memory",
         "liveness",

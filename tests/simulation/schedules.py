@@ -14,6 +14,7 @@ from tests.simulation.checkers import CheckFailed
 from tests.simulation.simulated_world import run_schedule
 
 PIECE = 250
+PROCESSES = int(os.environ.get("PENSTOCK_SIMULATION_PROCESSES", str(min(4, os.cpu_count() or 1))))
 MOST_FAILURES = 3
 """Receives the summary of each piece."""
 
@@ -62,10 +63,10 @@ def run_piece(first: int, count: int) -> Summary:
 
 
 def run_many(first: int, count: int) -> Summary:
-    """Runs the seeds from `first` on, in one process per CPU, at most four."""
+    """Runs the seeds from `first` on, in PROCESSES processes: by default one per CPU, at most four."""
     whole = Summary()
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(4, os.cpu_count() or 1), context) as pool:
+    with ProcessPoolExecutor(PROCESSES, context) as pool:
         pieces = [
             pool.submit(run_piece, start, min(PIECE, first + count - start))
             for start in range(first, first + count, PIECE)

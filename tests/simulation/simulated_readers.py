@@ -46,6 +46,7 @@ class Reader:
         self.ended = False
         self.member: Member | None = None
         self.sequence = 0
+        self.received = 0
         self.held: list[Held] = []
         self.call = 0
         self.joins = 0
@@ -134,7 +135,7 @@ class Reader:
     def _joined(self, answer: Any) -> None:
         if not isinstance(answer, Joined):
             fail("answer", f"joining was answered by {answer!r}")
-        self.member, self.sequence, self.held = answer.member, 0, []
+        self.member, self.sequence, self.received, self.held = answer.member, 0, 0, []
         self._more()
 
     def _more(self) -> None:
@@ -146,7 +147,7 @@ class Reader:
             self.world.send(self.reader_id, leave, lambda answer: None, None)
             return
         self.sequence += 1
-        self._call(ev.RequestSplits(self.member, self.most, self.sequence), self._got)
+        self._call(ev.RequestSplits(self.member, self.most, self.sequence, received=self.received), self._got)
 
     def _got(self, answer: Any) -> None:
         match answer:
@@ -156,6 +157,7 @@ class Reader:
                 self.ended = True
                 self._wait(2_000, self._more)
             case (SplitsGranted(splits), dict() as content):
+                self.received = self.sequence
                 for reported in splits:
                     place = (reported.plan_id, reported.index)
                     if place in content:

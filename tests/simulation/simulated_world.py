@@ -19,7 +19,7 @@ from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.core.state import Group
 from penstock.proto.errors import PlanError, StorageError
 from penstock.proto.model.changes import ChangeFormat
-from penstock.proto.model.groups import GroupScope, NothingYet, OnLostRange
+from penstock.proto.model.groups import GroupScope, OnLostRange
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, RoundLimits
 from penstock.proto.model.streams import EventTimeRule
@@ -204,7 +204,12 @@ class World:
             self.features["call to a server that lost its store"] += 1
         self._on_its_way(lambda: self._deliver(server, event, reply, rows), "message delayed", 0.03)
         if self.strikes("message doubled", 0.03):
-            self.later(self.rng.randint(1, 1_500), lambda: self._deliver(server, event, lambda answer: None, rows))
+            self.later(self.rng.randint(1, 1_500), lambda: self._deliver_copy(server, event, rows))
+
+    def _deliver_copy(self, server: Server, event: ev.AnyEvent, rows: Rows | None) -> None:
+        """Nobody hears the answer. A copy may reach another server than the call, also after a restart."""
+        other = not server.alive or self.rng.random() < 0.5
+        self._deliver(self.server if other else server, event, lambda answer: None, rows)
 
     def _on_its_way(self, do: Callable[[], None], kind: str, chance: float) -> None:
         late = self.strikes(kind, chance)
@@ -218,10 +223,8 @@ class World:
             return
 
         def back(answer: Any) -> None:
-            # Known limit: a server that lost its store may answer with stale data from memory, without a write. A
-            # member that accepts its "nothing yet" sends the next request; a late copy of this one at the other server
-            # then holds a split that nobody reads, until the member joins again. Errors about plans are stale too.
-            if server is not self.server and isinstance(answer, PlanError | NothingYet):
+            # A server that lost its store answers from memory what needs no write: its errors about plans are stale.
+            if server is not self.server and isinstance(answer, PlanError):
                 self.features["old news of a server that lost its store"] += 1
                 answer = StorageError("a server that does not know yet that it lost its store; nothing was done")
             if self.strikes("reply lost", 0.03):

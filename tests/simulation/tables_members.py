@@ -34,7 +34,7 @@ class Reader:
         self.world, self.reader_id = world, reader_id
         self.alive, self.paused = True, False
         self.member: Member | None = None
-        self.sequence = self.call = self.joins = 0
+        self.sequence = self.received = self.call = self.joins = 0
         self.held: list[Held] = []
         self.lease_until = 0
         self.most = world.rng.choice((1, 1, 2, 5))
@@ -108,7 +108,7 @@ class Reader:
     def _joined(self, answer: Any, sent: int) -> None:
         if not isinstance(answer, Joined):
             fail("answer", f"joining was answered by {answer!r}")
-        self.member, self.sequence, self.held = answer.member, 0, []
+        self.member, self.sequence, self.received, self.held = answer.member, 0, 0, []
         self.lease_until = sent + LEASE_MS
         self._more()
 
@@ -117,7 +117,7 @@ class Reader:
         if member is None:
             return
         self.sequence += 1
-        sequence = self.sequence
+        sequence, received = self.sequence, self.received
         tables = sorted(self.world.tables)
         self.bad = frozenset(tables[:1]) if self.world.strikes("member wants no table", 0.05) else frozenset()
         bad = self.bad
@@ -126,7 +126,8 @@ class Reader:
             served = self.world.served()
             if KEY in self.world.state.groups:
                 self.world.handle(ev.AddTables(KEY, served))
-            return ev.RequestSplits(member, self.most, sequence, served, bad, self.world.aligned.ceilings(served))
+            ceilings = self.world.aligned.ceilings(served)
+            return ev.RequestSplits(member, self.most, sequence, served, bad, ceilings, received)
 
         self._call(request, self._got)
 
@@ -137,9 +138,11 @@ class Reader:
             case NothingYet(retry_ms=retry_ms):
                 self._wait(retry_ms + self.world.rng.randint(0, 200), self._more)
             case (SplitsGranted(splits), dict() as content):
+                self.received = self.sequence
+                unwanted = frozenset() if (self.member, self.sequence) in self.world.missed else self.bad
                 for one in splits:
                     place = (one.plan_id, one.index)
-                    if any(each.place == place for each in self.held) or one.table in self.bad:
+                    if any(each.place == place for each in self.held) or one.table in unwanted:
                         fail("answer", f"{one} was assigned twice, or not wanted")
                     member = Member(one.table, KEY.group, self.reader_id, one.epoch)
                     self.held.append(Held(member, place, content[place], one.start, one.start))

@@ -64,6 +64,7 @@ class World:
         self.content: Content = {}
         self.ledger, self.state, self.ticked_ms = Ledger(), State(), self.now
         self.passed: Counter[str] = Counter()
+        self.missed: set[tuple[Member, int]] = set()
         self.is_up = True
         self.readers: list[Any] = []
         self.phase_ms = rng.randint(4_000, 9_000)
@@ -104,6 +105,10 @@ class World:
         except PenstockError as error:
             return error
         if isinstance(event, ev.RequestSplits):
+            whole = self.state.groups[KEY].readers[event.member.reader_id]
+            if event.received != whole.sequence and event.sequence > whole.heard:
+                self.faults["answer went to a copy"] += 1
+                self.missed.add((event.member, event.sequence))
             self._check_turns(event, decision.records)
             self.aligned.check(event, decision.records, decision.answer)
             self._announce(event, decision.answer)

@@ -12,13 +12,17 @@ from typing import Any, Final
 
 from penstock.enumerator.core import events as ev
 from penstock.enumerator.core.group_lifecycle import GroupState, state_of
+from penstock.enumerator.core.records import Durable, GroupCreated
+from penstock.enumerator.core.results import Decision
 from penstock.enumerator.core.rounds import DONE, HELD
+from penstock.enumerator.core.stored.codec import encode_record
 from penstock.proto.model.groups import Member
+from penstock.proto.model.queries import NO_LIMITS
 from tests.simulation.checkers import CheckFailed
-from tests.spec.traces import BadTrace, Disagreement, Trace, agree, read_trace, value
+from tests.spec.traces import BadTrace, Disagreement, Trace, agree, check_version, read_trace, value
 from tests.state_space.group_ledger import Ref
-from tests.state_space.group_server import KEY, READERS, Answer, Call, GroupServer, Numbers
-from tests.state_space.group_table import FIRST, SECOND, SplitRows, key_of
+from tests.state_space.group_server import KEY, READERS, Answer, Call, GroupServer, Numbers, progress_at
+from tests.state_space.group_table import FIRST, SECOND, Scope, SplitRows, key_of
 from tests.state_space.scopes import THREE_SPLITS
 
 Step = Mapping[str, Any]
@@ -33,19 +37,36 @@ KEYS: Final = (0, FIRST, SECOND)
 """Order keys of the positions 0, 1 and 2 of the specification."""
 SPLITS: Final = ((FIRST, 0), (FIRST, 1), (SECOND, 0))
 """Instant and index of each split of the specification."""
-HEADER: Final = {
-    "spec": "group",
-    "version": 1,
-    "splits": len(SPLITS),
-    "commits": len(KEYS) - 1,
-    "max_splits": SCOPE.most_splits,
-    "rows": ROWS,
-}
 ABSENT, PENDING, FINISHED, HELD_BY_FIRST = 0, 1, 2, 3
 
 
 class ReplayServer(GroupServer):
     """The server of the search, with heartbeats and departures."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self.versions: set[int] = set()
+        """The versions of the records that it wrote."""
+
+    def header(self) -> dict[str, Any]:
+        """The first line of a trace that fits this core: the version is that of the stored records of a group."""
+        created = GroupCreated(
+            key=KEY, number=1, scope=self.group_scope, limits=NO_LIMITS, progress=progress_at(0, frozenset())
+        )
+        return {
+            "spec": "group",
+            "version": encode_record(created).version,
+            "splits": len(SPLITS),
+            "commits": len(KEYS) - 1,
+            "max_splits": SCOPE.most_splits,
+            "rows": ROWS,
+        }
+
+    def durable(self, decision: Decision[Any]) -> list[Durable]:
+        """The records that are appended to the log."""
+        records = super().durable(decision)
+        self.versions.update(encode_record(record).version for record in records)
+        return records
 
     def _call(self, numbers: Numbers, reader: int, call: Call) -> tuple[int, int, Answer]:
         if call[0] not in ("beat", "leave"):
@@ -59,13 +80,18 @@ class ReplayServer(GroupServer):
 class GroupReplay:
     """The core, and the names of the specification for its numbers."""
 
-    def __init__(self, server: GroupServer | None = None) -> None:
+    def __init__(self, server: ReplayServer | None = None) -> None:
         self.server = server or ReplayServer(SCOPE)
         self.numbers = self.server.first()
         self.visible: frozenset[int] = frozenset()
         self.epochs = {0: 0}
         self.generations = {1: self.server.group(self.numbers.live).number}
         self.sequences = [0, 0]
+        self.granted = [0, 0]
+        """By reader: its newest request if the last answer to it has splits, else 0."""
+        self.received = [0, 0]
+        self.copied = (0, 0)
+        """The number of the request that is doubled, and what its reader had received."""
         self.refs: dict[tuple[int, int], Ref] = {}
         self.discoveries: dict[tuple[int, int], Call] = {}
         self.counts: Counter[str] = Counter()
@@ -77,6 +103,7 @@ class GroupReplay:
             "reads": self._reads,
             "discovered": self._discovered,
             "next": self._next,
+            "doubled": self._doubled,
             "synced": self._synced,
             "expired": self._expired,
             "reset": self._reset,
@@ -101,7 +128,9 @@ class GroupReplay:
         self.server.check_replay(self.numbers)
 
     def end(self) -> None:
-        """Every split is finished, the position is the end, and all of it is durable."""
+        """Every split is finished, the position is the end, and all of it is durable. BadTrace if the core wrote
+        records of another version than the trace."""
+        check_version(self.server.header(), self.server.versions)
         group = self.server.group(self.numbers.live)
         agree({"step": "end"}, "state", GroupState.ENDED, state_of(group))
         agree({"step": "end"}, "durable", self.numbers.appended, self.numbers.synced)
@@ -126,7 +155,14 @@ class GroupReplay:
         self.numbers = self.numbers._replace(live=live, appended=appended)
 
     def _next(self, step: Step) -> None:
-        self.sequences[value(step, "reader")] += 1
+        reader = value(step, "reader")
+        self.received[reader] = self.granted[reader] or self.received[reader]  # it heard the answer
+        self.granted[reader] = 0
+        self.sequences[reader] += 1
+
+    def _doubled(self, step: Step) -> None:
+        reader = value(step, "reader")
+        self.copied = (self.sequences[reader], self.received[reader])
 
     def _synced(self, _: Step) -> None:
         self.numbers = self.numbers._replace(synced=self.numbers.appended)
@@ -155,6 +191,8 @@ class GroupReplay:
         self.numbers = self.numbers._replace(live=live, appended=appended)
         if not value(step, "copy"):  # nobody hears the answer to a second copy
             self._compare_answers(step, answer)
+        elif step["step"] == "ask" and self.copied[0] < self.sequences[reader]:
+            self.counts[f"earlier copy {answer[0]}"] += 1
 
     def _call_of(self, step: Step) -> Call:
         kind, reader = step["step"], value(step, "reader")
@@ -162,7 +200,8 @@ class GroupReplay:
         if kind == "join":
             return ("join", f"{READERS[reader]}-{value(step, 'join')}")
         if kind == "ask":
-            return ("ask", epoch, self.sequences[reader])
+            newest = (self.sequences[reader], self.received[reader])
+            return ("ask", epoch, *(self.copied if value(step, "copy") else newest))
         if kind in ("beat", "leave"):
             return (kind, epoch)
         items = []
@@ -186,7 +225,9 @@ class GroupReplay:
             epoch = value(step, "got")
             agree(step, "epoch", self.epochs.setdefault(epoch, answer[1]), answer[1])
             agree(step, "order of epochs", sorted(self.epochs.values()), [self.epochs[e] for e in sorted(self.epochs)])
-            self.sequences[reader] = 0
+            self.sequences[reader] = self.granted[reader] = self.received[reader] = 0
+        if step["step"] == "ask":
+            self.granted[reader] = self.sequences[reader] if answer[0] == "splits" else 0
         if answer[0] == "splits":
             got = {split for split in range(len(SPLITS)) if value(step, "got") & (1 << split)}
             starts = {SPLITS[split]: value(step, "ordinals")[split] for split in got}
@@ -213,10 +254,10 @@ class GroupReplay:
         agree(step, "committed rows", value(step, "ordinals"), ordinals)
 
 
-def replay(text: str, server: GroupServer | None = None) -> Counter[str]:
+def replay(text: str, server: ReplayServer | None = None) -> Counter[str]:
     """Replays a trace; how often each step and answer occurred. BadTrace, Disagreement, CheckFailed."""
-    trace: Trace = read_trace(text, HEADER)
     core = GroupReplay(server)
+    trace: Trace = read_trace(text, core.server.header())
     for step in trace.steps:
         core.step(step)
     core.end()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,13 @@ def read_trace(text: str, expected: Mapping[str, Any]) -> Trace:
         if not isinstance(step.get("step"), str) or step["step"] == "end":
             raise BadTrace(f"line {number} is no step: {step}")
     return Trace(lines[0], tuple(steps))
+
+
+def check_version(header: Mapping[str, Any], written: Iterable[int]) -> None:
+    """BadTrace unless the version of the trace is the newest version of the records that the core wrote."""
+    newest = max(written)
+    if newest != header["version"]:
+        raise BadTrace(f"the trace is of version {header['version']}, the core wrote records of version {newest}")
 
 
 def value(step: Mapping[str, Any], name: str) -> Any:

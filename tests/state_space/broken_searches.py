@@ -34,6 +34,7 @@ from tests.simulation.broken_functions import (
 from tests.state_space import group_server, plan_world, scopes
 from tests.state_space.canonical_worlds import Reader
 from tests.state_space.group_server import KEY, GroupServer
+from tests.state_space.group_table import Scope
 from tests.state_space.group_world import NEW_JOIN, GroupWorld
 from tests.state_space.plan_world import PlanWorld
 from tests.state_space.search import Model
@@ -59,11 +60,15 @@ class Broken:
             yield self.model()
 
 
-def _group(server: type[GroupServer] = GroupServer, world: type[GroupWorld] = GroupWorld) -> Callable[[], GroupWorld]:
+def _group(
+    server: type[GroupServer] = GroupServer,
+    world: type[GroupWorld] = GroupWorld,
+    scope: Scope = scopes.THREE_SPLITS,
+) -> Callable[[], GroupWorld]:
     class Changed(world):  # type: ignore[valid-type,misc]
         server_type = server
 
-    return lambda: Changed(scopes.THREE_SPLITS)
+    return lambda: Changed(scope)
 
 
 def _timed() -> GroupWorld:
@@ -72,6 +77,17 @@ def _timed() -> GroupWorld:
 
 def _replaced() -> GroupWorld:
     return GroupWorld(scopes.REPLACED)
+
+
+def _lost() -> GroupWorld:
+    return GroupWorld(scopes.LOST)
+
+
+def _never_back(*of: object, of_round: bool) -> bool:
+    return False
+
+
+COPIED = replace(scopes.TWO_SPLITS, faults=frozenset({"request doubled", "restart"}))
 
 
 def _careless() -> GroupWorld:
@@ -105,8 +121,15 @@ class AcceptsStaleDiscovery(GroupServer):
         return super().decide(state, event)
 
 
-class ForgetsEmptyAnswers(GroupServer):
-    """A second copy of a request whose answer was empty receives splits."""
+class IgnoresWhatWasReceived(GroupServer):
+    """The splits of an answer that its reader did not receive are not delivered again."""
+
+    def decide(self, state: State, event: ev.AnyEvent) -> Decision[Any]:
+        return super().decide(state, replace(event, received=None) if isinstance(event, ev.RequestSplits) else event)
+
+
+class ForgetsEmptyAnswers(IgnoresWhatWasReceived):
+    """A second copy of a request whose answer was empty receives splits, which no other request delivers."""
 
     def decide(self, state: State, event: ev.AnyEvent) -> Decision[Any]:
         decision = super().decide(state, event)
@@ -135,6 +158,15 @@ class GivesEpochsAgain(GroupServer):
         return Decision(records, decision.answer)
 
 
+class NeverAnswersARepeatedOpen(PlanWorld):
+    """A driver whose first answer was lost receives none."""
+
+    def decided(self, state: State, event: ev.AnyEvent) -> Any:
+        if isinstance(event, ev.OpenPlan) and event.request_id in state.requests:
+            return Decision((), None)
+        return super().decided(state, event)
+
+
 class AnswersBeforeSync(GroupWorld):
     """Answers are sent before their records are durable."""
 
@@ -147,7 +179,7 @@ class JoinsAgain(GroupWorld):
 
     def heard(self, reader: Reader) -> Iterator[Reader]:
         if reader.answer == ("unknown split",):
-            yield Reader(0, 0, (), NEW_JOIN, None)
+            yield Reader(0, 0, 0, (), NEW_JOIN, None)
         else:
             yield from super().heard(reader)
 
@@ -157,6 +189,13 @@ class PlanAnswersBeforeSync(PlanWorld):
 
     def releases(self, is_durable: bool) -> bool:
         return True
+
+
+class StartsEmpty(PlanWorld):
+    """A restarted server does not read its log."""
+
+    def restored(self, log: int) -> State:
+        return State()
 
 
 class KeepsListsInMemory(PlanWorld):
@@ -189,6 +228,8 @@ GROUP: tuple[Broken, ...] = (
     Broken("discovery that found nothing stops", "cause", _group(StopsForNothing)),
     Broken("stale discovery accepted", "position", _group(AcceptsStaleDiscovery)),
     Broken("empty answer not recorded", "liveness", _group(ForgetsEmptyAnswers)),
+    Broken("missed splits not delivered again", "liveness", _group(IgnoresWhatWasReceived, scope=COPIED)),
+    Broken("lost range moves back", "backwards", _lost, ((group_lifecycle, "moves_back", _never_back),)),
     Broken("departure not appended", "replay", _group(KeepsDeparturesInMemory)),
     Broken("epoch given again", "number", _group(GivesEpochsAgain)),
     Broken("plan id without its generation", "identity", _group(), ((group_lifecycle, "round_id", round_id_of_range),)),
@@ -215,7 +256,9 @@ GROUP: tuple[Broken, ...] = (
 PLAN: tuple[Broken, ...] = (
     Broken("answers before the log is synced", "durable", _plan(PlanAnswersBeforeSync)),
     Broken("lists not appended", "durable", _plan(KeepsListsInMemory)),
-    Broken("list ends early", "replay", _plan(), ((SlotAssigner, "entry", entry_unsealed),)),
+    Broken("repeated open not answered", "liveness", _plan(NeverAnswersARepeatedOpen)),
+    Broken("log not read", "replay", _plan(StartsEmpty)),
+    Broken("list ends early", "sealed", _plan(), ((SlotAssigner, "entry", entry_unsealed),)),
     Broken("split in two lists", "exactly once", _plan(), ((SlotAssigner, "_owner", _steals_again),)),
     Broken("compaction loses lists", "shortened", _plan(), ((plan_world, "compacted_records", _loses_lists),)),
     Broken("record decoded as another", "codec", _plan(), ((plan_world, "decode_record", decodes_another),)),

@@ -29,6 +29,8 @@ class Reader(NamedTuple):
 
     epoch: int
     sequence: int
+    received: int
+    """The newest request whose splits it received."""
     held: tuple[Held, ...]
     call: Call
     answer: Answer | None
@@ -60,10 +62,15 @@ class CanonicalForm:
     def __init__(self, server: GroupServer) -> None:
         self.server = server
         self._readers: dict[Reader, int] = {}
+        self._forms: dict[World, World] = {}
 
     def of(self, world: World) -> World:
         """The state that stands for this one."""
-        return self.ordered(self.renamed(world))
+        form = self._forms.get(world)
+        if form is None:
+            form = self.ordered(self.renamed(world))
+            form = self._forms.setdefault(form, form)
+        return form
 
     def renamed(self, world: World) -> World:
         """The state with the lowest numbers in the same order, and the first ids."""
@@ -85,7 +92,7 @@ class CanonicalForm:
         requests, joins = [], []
         for number, reader in enumerate(world.readers):
             call, answer, name = reader.call, reader.answer, READERS[number]
-            asked, joined = {0, reader.sequence, *used.requests[name]}, {}
+            asked, joined = {0, reader.sequence, reader.received, *used.requests[name]}, {}
             numbers.add(reader.epoch)
             if call[0] == "join":
                 joined[call[1]] = None
@@ -102,7 +109,7 @@ class CanonicalForm:
                 else:
                     numbers.add(copied[1])
                 if copied[0] == "ask":
-                    asked.add(copied[2])
+                    asked.update(copied[2:])
                 elif copied[0] == "commit":
                     numbers.update(part[0][0] for part in copied[2])
             joined.update(used.joins[name])
@@ -146,8 +153,8 @@ class CanonicalForm:
             match call:
                 case ("join", request_id):
                     return ("join", ids[number][request_id])
-                case ("ask", epoch, sequence):
-                    return ("ask", new[epoch], asked[number][sequence])
+                case ("ask", epoch, sequence, received):
+                    return ("ask", new[epoch], asked[number][sequence], asked[number][received])
             return ("commit", new[call[1]], tuple((ref_of(part[0]), *part[1:]) for part in call[2]))
 
         def answer_of(answer: Answer | None) -> Answer | None:
@@ -167,6 +174,7 @@ class CanonicalForm:
                 Reader(
                     new[reader.epoch],
                     asked[number][reader.sequence],
+                    asked[number][reader.received],
                     tuple(each._replace(ref=ref_of(each.ref)) for each in reader.held),
                     call_of(number, reader.call),
                     answer_of(reader.answer),

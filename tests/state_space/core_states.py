@@ -52,11 +52,18 @@ def canonical_form(state: State) -> tuple[Any, ...]:
         tuple(
             (
                 tuple((reader.heard, reader.until_ms) for reader in _by_name(group)),
-                tuple(each.contended.tobytes() for each in group.rounds.values()),
+                contended_form(group),
             )
             for group in state.groups.values()
         ),
     )
+
+
+def contended_form(group: Group) -> tuple[bytes, ...]:
+    """Which splits of rounds may wait for others. Not for the oldest round, unless it replaces file groups: its splits
+    wait for none, and its flags say only which rounds were open when it was planned."""
+    rounds = enumerate(group.rounds.values())
+    return tuple(each.contended.tobytes() for number, each in rounds if number or each.reshaped)
 
 
 def _by_name(group: Group) -> list[Reader]:

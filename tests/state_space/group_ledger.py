@@ -154,6 +154,13 @@ class Ledger:
             fail("position", f"committed {committed}, planned {planned}, not {self.planned}")
         return replace(self, committed=committed)
 
+    def check_loss(self, start: int, *, of_round: bool) -> None:
+        """After the loss of the next range the group continues after its position; after the loss of an open round, at
+        or after the committed one."""
+        first = self.committed if of_round else self.planned
+        if start < first or (start == first and not of_round):
+            fail("backwards", f"onLostRange=earliest moved the group from {first} to {start}")
+
     def renamed(self, numbers: Mapping[int, int]) -> Ledger:
         """The ledger with other epochs and generations."""
         rounds = {each: (numbers[each[0]], *each[1:]) for each in self.rounds}

@@ -27,6 +27,7 @@ from penstock.proto.model.groups import (
     Joined,
     Member,
     NothingYet,
+    OnLostRange,
     SplitProgress,
     SplitRef,
 )
@@ -35,7 +36,7 @@ from penstock.proto.model.queries import Changes, PlanRequest, RoundLimits
 from penstock.proto.model.streams import EventTimeRule
 from tests.simulation.checkers import fail
 from tests.simulation.simulated_table import instant_time
-from tests.state_space.core_states import Names, canonical_form, copy_of, durable_form, renamed, swapped
+from tests.state_space.core_states import Names, canonical_form, contended_form, copy_of, durable_form, renamed, swapped
 from tests.state_space.group_ledger import Ledger, Ref, Shown
 from tests.state_space.group_table import SECOND, Scope, key_of, place_of
 
@@ -45,7 +46,8 @@ KEY: Final = GroupKey("t", "g")
 READERS: Final = ("r0", "r1")
 OTHER: Final = {"r0": "r1", "r1": "r0"}
 Call = tuple[Any, ...]
-"""('join', request id) | ('ask', epoch, sequence) | ('commit', epoch, ((round, index, first, end, finished), ...))."""
+"""('join', request id) | ('ask', epoch, sequence, received) |
+('commit', epoch, ((round, index, first, end, finished), ...))."""
 Answer = tuple[Any, ...]
 """('joined', epoch) | ('splits', ((round, index, start), ...), watermark) | ('nothing', watermark) |
 ('end', watermark) | ('committed',) | ('fenced',) | ('unknown split',) | ('stopped',)."""
@@ -96,6 +98,7 @@ class GroupServer:
             request=PlanRequest(table="t", query=Changes(ChangeFormat.ROWS), event_time="at" if scope.is_timed else ""),
             rule=EventTimeRule(max_out_of_orderness_us=0) if scope.is_timed else None,
             upto=place_of(SECOND) if scope.has_end else None,
+            on_lost_range=OnLostRange.EARLIEST if scope.goes_on_after_loss else OnLostRange.FAIL,
         )
 
     def first(self) -> Numbers:
@@ -130,9 +133,9 @@ class GroupServer:
         match call:
             case ("join", request_id):
                 event = ev.Join(key=KEY, reader_id=name, scope=self.group_scope, request_id=request_id)
-            case ("ask", epoch, sequence):
+            case ("ask", epoch, sequence, received):
                 member = Member(KEY.table, KEY.group, name, epoch)
-                event = ev.RequestSplits(member, self.scope.most_splits, sequence)
+                event = ev.RequestSplits(member, self.scope.most_splits, sequence, received=received)
             case ("commit", epoch, items):
                 member, caller = Member(KEY.table, KEY.group, name, epoch), (name, epoch)
                 shown = {(ref, index): (first, end) for ref, index, first, end, _ in items}
@@ -145,7 +148,8 @@ class GroupServer:
 
     def discovered(self, numbers: Numbers, found: Call) -> tuple[int, int]:
         """The result of a discovery: ('round', number, start, end, visible instants) | ('nothing', number, start) |
-        ('late', number, start)."""
+        ('late', number, start) | ('lost', number, start, earliest position that can be answered, visible instants,
+        range of the lost open round, or (0, 0))."""
         live, log, _ = self._once(
             (numbers.live, numbers.appended, found),
             lambda: self._decide(numbers.live, numbers.appended, self._discovery_event(found)),
@@ -158,6 +162,11 @@ class GroupServer:
             return ev.NothingFound(key=KEY, number=number, start=place_of(start))
         if kind == "late":
             return ev.CannotGoOn(key=KEY, number=number, start=place_of(start), code=LateInstant.code, text="late")
+        if kind == "lost":
+            to, visible, lost = found[3:]
+            plan_id = self._id_of((number, *lost)) if any(lost) else ""
+            progress = progress_at(to, visible)
+            return ev.RangeLost(key=KEY, number=number, start=place_of(start), progress=progress, plan_id=plan_id)
         end, visible = found[3:]
         times = [time for key in visible if key > end for split in self.scope.splits(key) for time in split.times]
         coming = EventTimeSpan(min(times, default=None), max(times, default=None))
@@ -279,6 +288,8 @@ class GroupServer:
             before_us = durable.groups[KEY].watermark.at_us if durable.groups else None
             if isinstance(decoded, rec.RoundPlanned):
                 self._note(decoded, ledger)
+            if isinstance(event, ev.RangeLost) and isinstance(decoded, rec.GroupMoved):
+                ledger.check_loss(key_of(decoded.progress.position), of_round=bool(event.plan_id))
             ledger = ledger.take(self.scope, decoded, self.refs, caller, shown or {})
             apply(durable, decoded)
             group = durable.groups[KEY]
@@ -312,7 +323,7 @@ class GroupServer:
         return number
 
     def _number_log(self, state: State, ledger: Ledger) -> int:
-        form = (durable_form(state), ledger)
+        form = (durable_form(state), tuple(map(contended_form, state.groups.values())), ledger)
         number = self._log_numbers.get(form)
         if number is None:
             fewer = State()

@@ -45,6 +45,8 @@ class Scope:
     """Whether the group has a watermark."""
     has_end: bool = False
     """Whether the group ends at SECOND."""
+    goes_on_after_loss: bool = False
+    """Whether the group has onLostRange=earliest."""
     most_splits: int = 2
     """How many splits a reader requests at a time."""
 

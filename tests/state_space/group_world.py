@@ -3,9 +3,10 @@ operator, and faults. Every interleaving of the steps is searched.
 
 Time has no length: a call is repeated at any later time until its answer arrives. A request that is lost is therefore
 the same state as one that is not sent yet. An answer that arrives twice is dropped the second time, because its call is
-over. Both need no step of their own. A copy of a request ends with the connection, and so with the server. The next
-call of a reader is chosen when the answer is sent: between the two, nobody else can see a difference, except that the
-answer may be lost, which is a fault.
+over. Both need no step of their own. A copy of a request arrives at any later time, also at a server that was
+restarted since. A result of a discovery is in the memory of its server, and ends with it. The next call of a reader is
+chosen when the answer is sent: between the two, nobody else can see a difference, except that the answer may be lost,
+which is a fault.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from tests.state_space.search import FAULT, Step
 
 FAULTS = ("lease expired", "restart", "answer lost", "request doubled", "discovery doubled", "late commit", "reset")
 """Every kind of fault."""
+LOSSES = ("range lost", "round lost")
+"""Further kinds, of a group that goes on after a loss. The earliest position that can be answered may be any one, also
+before the position of the group: a listing may be old."""
 NEW_JOIN = ("join", "new")
 
 
@@ -40,7 +44,7 @@ class GroupWorld:
     def initial(self) -> World:
         """The group exists, the table has no commit, both readers join."""
         numbers = self.server.first()
-        readers = tuple(Reader(0, 0, (), NEW_JOIN, None) for _ in READERS)
+        readers = tuple(Reader(0, 0, 0, (), NEW_JOIN, None) for _ in READERS)
         return self._form.of(World(*numbers, frozenset(), readers, None, None, frozenset(), None))
 
     def is_goal(self, world: World) -> bool:
@@ -132,10 +136,10 @@ class GroupWorld:
         answer: Answer = reader.answer or ()
         match answer[0], reader.call[0]:
             case "joined", "join":
-                yield _asks(reader._replace(epoch=answer[1], sequence=0))
+                yield _asks(reader._replace(epoch=answer[1], sequence=0, received=0))
             case "splits", "ask":
                 held = tuple(Held(ref, index, start, self._rows(ref, index)) for ref, index, start in answer[1])
-                yield from self._commits(reader._replace(held=held))
+                yield from self._commits(reader._replace(held=held, received=reader.sequence))
             case (("nothing" | "end" | "stopped"), "ask"):
                 yield _asks(reader)
             case "committed", "commit":
@@ -143,7 +147,7 @@ class GroupWorld:
                 held = tuple(each._replace(first=ends.get(each[:2], each.first)) for each in reader.held)
                 yield from self._commits(reader._replace(held=tuple(each for each in held if each.first < each.end)))
             case "fenced", ("ask" | "commit"):
-                yield Reader(0, 0, (), NEW_JOIN, None)
+                yield Reader(0, 0, 0, (), NEW_JOIN, None)
             case _:
                 fail("answer", f"{reader.call} was answered by {answer}")
 
@@ -267,21 +271,35 @@ class GroupWorld:
                         yield f" of {READERS[number]}", world._replace(copy=(number, reader.call))
             case "discovery doubled" if world.copy is None and world.discovery is not None:
                 yield "", world._replace(copy=(-1, world.discovery))
+            case "range lost" if world.discovery is None:
+                if needs_discovery(self.server.group(world.live), SETTINGS):
+                    yield from self._losses(world, (0, 0))
+            case "round lost" if world.discovery is None:
+                for each in self.server.group(world.live).rounds.values():
+                    yield from self._losses(world, (key_of(each.commit_range.after), key_of(each.commit_range.upto)))
             case "late commit" if SECOND in world.visible:
                 yield "", world._replace(visible=world.visible | {LATE})
             case "reset":
                 for key in (0, *sorted(world.visible)):
                     yield f" to {key}", self._reset(world, key)
 
+    def _losses(self, world: World, lost: tuple[int, int]) -> Iterator[tuple[str, World]]:
+        group = self.server.group(world.live)
+        for key in (0, *sorted(world.visible)):
+            found = ("lost", group.number, key_of(group.progress.position), key, world.visible, lost)
+            yield f" {lost}, goes on after {key}", world._replace(discovery=found)
+
     def _restarted(self, world: World, log: int) -> World:
         live, appended = self.server.restarted(log)
         readers = tuple(each._replace(answer=None) for each in world.readers)
-        return world._replace(live=live, appended=appended, synced=appended, readers=readers, discovery=None, copy=None)
+        copy = world.copy if world.copy is not None and world.copy[0] >= 0 else None
+        return world._replace(live=live, appended=appended, synced=appended, readers=readers, discovery=None, copy=copy)
 
 
 def _asks(reader: Reader) -> Reader:
     sequence = reader.sequence + 1
-    return Reader(reader.epoch, sequence, (), ("ask", reader.epoch, sequence), None)
+    received = reader.received
+    return Reader(reader.epoch, sequence, received, (), ("ask", reader.epoch, sequence, received), None)
 
 
 def _part(held: Held, end: int) -> tuple[Ref, int, int, int, bool]:

@@ -179,6 +179,7 @@ class PlanWorld:
                 continue
             self._check_entry(world, slot, attempt)
             lists = list(world.lists)
+            self._check_sealed(slot, lists[slot], attempt)
             if attempt.index == len(lists[slot]):
                 lists[slot] = (*lists[slot], attempt.answer)
             elif attempt.index > len(lists[slot]) or lists[slot][attempt.index] != attempt.answer:
@@ -187,6 +188,14 @@ class PlanWorld:
             attempts[number] = Attempt(END if attempt.answer == END else attempt.index + 1, None)
             world = _with(world._replace(lists=tuple(lists)), slot, tuple(attempts))
         return world
+
+    def _check_sealed(self, slot: int, known: tuple[int, ...], attempt: Attempt) -> None:
+        ends = known.index(END) if END in known else None
+        if attempt.answer == END:
+            if attempt.index != (len(known) if ends is None else ends):
+                fail("sealed", f"slot {slot} ended at {attempt.index}, received were {known}")
+        elif ends is not None and attempt.index >= ends:
+            fail("sealed", f"slot {slot} ended at {ends}, and {attempt.answer} came at {attempt.index}")
 
     def _check_entry(self, world: World, slot: int, attempt: Attempt) -> None:
         held = self.states[world.synced].plans.get(world.plan_id)
@@ -232,7 +241,6 @@ class PlanWorld:
                             synced=log,
                             opening=None,
                             attempts=attempts,
-                            copy=None,
                         ),
                     )
             case "request doubled" if world.copy is None:
@@ -255,6 +263,10 @@ class PlanWorld:
     def appends(self, record: rec.Durable) -> bool:
         """Whether the record is appended to the log; broken worlds override it."""
         return True
+
+    def restored(self, log: int) -> State:
+        """The state that a process reads from the log; broken worlds override it."""
+        return copy.deepcopy(self.states[log])
 
     def _handle(self, live: int, appended: int, event: ev.AnyEvent) -> tuple[int, int, Any]:
         key = (live, appended, event)
@@ -282,7 +294,7 @@ class PlanWorld:
         return self._number(state), self._number(log), answer
 
     def _restarted(self, log: int) -> int:
-        state = copy.deepcopy(self.states[log])
+        state = self.restored(log)
         for record in self.decided(state, ev.Restarted()).records:
             apply(state, record)
         return self._number(state)

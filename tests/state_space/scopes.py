@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from tests.state_space.group_table import FIRST, LATE, SECOND, Scope, SplitRows
-from tests.state_space.group_world import FAULTS
+from tests.state_space.group_world import FAULTS, LOSSES
 
 _A: Final = SplitRows("a", (1, 5))
 _B: Final = SplitRows("b", (3,))
@@ -28,11 +28,27 @@ ONE_AT_A_TIME: Final = replace(THREE_SPLITS, name="three splits, one at a time",
 REPLACED: Final = replace(THREE_SPLITS, name="three splits, the second commit replaces", reshaped=frozenset({SECOND}))
 TIMED: Final = replace(THREE_SPLITS, name="three splits with a watermark", is_timed=True)
 WITH_END: Final = replace(THREE_SPLITS, name="three splits with an end", has_end=True)
+LOST: Final = replace(
+    THREE_SPLITS,
+    name="three splits, onLostRange=earliest",
+    faults=frozenset({*FAULTS, *LOSSES}),
+    goes_on_after_loss=True,
+)
+PARTS: Final = replace(
+    THREE_SPLITS,
+    name="three splits, a lease ends and a restart",
+    faults=frozenset({"lease expired", "restart"}),
+    most_faults=2,
+)
+"""A lease that ends and a restart, around commits of a part of a split."""
 
-IN_CI: Final = (TWO_SPLITS, THREE_SPLITS, ONE_AT_A_TIME, REPLACED, TIMED, WITH_END)
+IN_CI: Final = (TWO_SPLITS, THREE_SPLITS, ONE_AT_A_TIME, REPLACED, TIMED, WITH_END, LOST, PARTS)
+FOUR_KINDS: Final = frozenset({"lease expired", "restart", "answer lost", "request doubled"})
+"""Faults of processes and of the network."""
 LONG: Final = (
     replace(TWO_SPLITS, name="two splits", commits={FIRST: (_A,), LATE: (_LATE,), SECOND: (_C,)}),
+    replace(TWO_SPLITS, name="two splits of a row, four kinds", faults=FOUR_KINDS, most_faults=4),
     replace(TWO_SPLITS, most_faults=3),
-    *(replace(each, most_faults=2) for each in (THREE_SPLITS, REPLACED, TIMED, WITH_END)),
+    *(replace(each, most_faults=2) for each in (THREE_SPLITS, ONE_AT_A_TIME, REPLACED, TIMED, WITH_END, LOST)),
 )
 WITHOUT_FAULTS: Final = replace(THREE_SPLITS, name="three splits without faults", most_faults=0)

@@ -142,8 +142,6 @@ def check_liveness(model: Model[S], graph: Graph[S]) -> None:
     goal is reached. CheckFailed('liveness')."""
     _check_goal_is_reachable(model, graph)
     for component in _components(graph):
-        if any(graph.goals[state] for state in component):
-            continue
         inside = set(component)
         if _is_fair_cycle(graph, component, inside):
             fail(
@@ -186,14 +184,15 @@ def _is_fair_cycle(graph: Graph[S], component: list[int], inside: set[int]) -> b
 
 
 def _components(graph: Graph[S]) -> Iterator[list[int]]:
-    """The strongly connected components of the graph without faults (Tarjan's algorithm)."""
+    """The strongly connected components of the graph without faults and without goals (Tarjan's algorithm): a cycle
+    that can be left only through a goal is not excused by the goal."""
     count = len(graph.states)
     index, low = array("l", [-1]) * count, array("l", [0]) * count
     on_stack = bytearray(count)
     stack: list[int] = []
     number = 0
     for root in range(count):
-        if index[root] >= 0:
+        if index[root] >= 0 or graph.goals[root]:
             continue
         work = [(root, graph.first_step[root])]
         index[root] = low[root] = number
@@ -204,9 +203,9 @@ def _components(graph: Graph[S]) -> Iterator[list[int]]:
             state, place = work[-1]
             if place < graph.first_step[state + 1]:
                 work[-1] = (state, place + 1)
-                if not graph.processes[place]:
-                    continue
                 target = graph.targets[place]
+                if not graph.processes[place] or graph.goals[target]:
+                    continue
                 if index[target] < 0:
                     index[target] = low[target] = number
                     number += 1

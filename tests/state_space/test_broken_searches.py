@@ -7,6 +7,7 @@ from types import ModuleType
 import pytest
 
 from tests.invariants import invariants_of
+from tests.simulation import checkers, simulated_readers, simulated_server, simulated_slots, simulated_world
 from tests.simulation.checkers import CheckFailed
 from tests.state_space import group_ledger, group_server, group_world, plan_world, search
 from tests.state_space.broken_searches import GROUP, PLAN, Broken
@@ -22,10 +23,15 @@ def test_each_defect_is_detected_by_its_invariant(broken: Broken) -> None:
 
 @pytest.mark.parametrize(
     ("modules", "controls"),
-    [((group_ledger, group_server, group_world, search), GROUP), ((plan_world,), PLAN)],
+    [((group_ledger, group_server, group_world, search), GROUP), ((plan_world, search), PLAN)],
     ids=["group", "plan"],
 )
 def test_each_invariant_has_a_defect_that_breaks_it(
     modules: tuple[ModuleType, ...], controls: tuple[Broken, ...]
 ) -> None:
     assert invariants_of(modules) == {broken.invariant for broken in controls}
+
+
+def test_search_has_the_invariants_of_the_simulation() -> None:
+    simulated = (checkers, simulated_readers, simulated_server, simulated_slots, simulated_world)
+    assert invariants_of(simulated) <= {broken.invariant for broken in (*GROUP, *PLAN)}

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 import pathlib
+from collections.abc import Callable
 
 import pytest
 
+from tests.state_space.counts import PLANS
 from tests.state_space.plan_world import FAULTS, PlanWorld
 from tests.state_space.search import check_liveness, search
 
-COUNTS = {0: (913, 2_419), 1: (21_105, 71_275), 2: (167_114, 690_523)}
-"""By number of faults: states and transitions."""
-
 
 @pytest.mark.parametrize("faults", [0, 1, pytest.param(2, marks=pytest.mark.exhaustive)])
-def test_every_state_of_a_plan(faults: int) -> None:
+def test_every_state_of_a_plan(faults: int, record_property: Callable[[str, object], None]) -> None:
     model = PlanWorld(frozenset(FAULTS), faults)
     graph = search(model)
     check_liveness(model, graph)
-    assert (len(graph.states), len(graph.targets)) == COUNTS[faults], str(graph)
+    record_property("searched", f"a plan, {faults} faults at most: {graph}")
+    assert (len(graph.states), len(graph.targets)) == PLANS[faults], str(graph)
 
 
 @pytest.mark.long

@@ -62,6 +62,16 @@ def test_cycle_in_which_the_other_process_is_not_always_able_is_no_progress() ->
         check(Small(("a", 0, 1), ("a", 1, 0), ("b", 1, 9)))
 
 
+def test_cycle_from_which_one_step_leads_to_a_goal_and_back_is_no_progress() -> None:
+    """The goal is in a strongly connected component with the cycle, which a process can make for ever."""
+    with pytest.raises(CheckFailed, match="a cycle of 2 states"):
+        check(Small(("a", 0, 1), ("a", 1, 0), ("a", 1, 9), ("a", 9, 0)))
+
+
+def test_cycle_through_a_goal_is_progress() -> None:
+    check(Small(("a", 0, 9), ("a", 9, 0)))
+
+
 def check(model: Small) -> None:
     """Searches the model and checks its liveness."""
     check_liveness(model, search(model))

@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.table.log.block_encoder import INSTANT_TIME, SCHEMA, delete_block_content, encode_block
 from penstock.table.log.blocks import BlockKind
 from penstock.table.schema.arrow import arrow_schema
-from penstock.table.schema.avro import RecordSchema
+from penstock.table.schema.avro import META_COLUMNS, RecordSchema
 from penstock.writer.avro.encoder import record_columns, sized_records
 from penstock.writer.files.parquet_file import AVRO_SCHEMA, parquet_writer
 
@@ -24,6 +24,9 @@ _AVRO_VERSION: Final = 3
 """Hudi `HoodieLogBlock.version` of a data block."""
 _BLOCK_BYTES: Final = 128 << 20
 """Bytes of Arrow memory in a data block. Hudi closes a block at 256 MB."""
+_WITH_STATISTICS: Final = (META_COLUMNS[0], META_COLUMNS[3], META_COLUMNS[4])
+"""The columns of a block that have statistics: texts with one value, which readers then do not decode. No reader
+excludes rows of a log by statistics, and those of all columns are a quarter of a block of 25 rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +91,7 @@ def _avro(rows: Sequence[pa.RecordBatch], record: RecordSchema) -> bytes:
 def _parquet(rows: Sequence[pa.RecordBatch], avro_json: str) -> bytes:
     table = pa.Table.from_batches(rows)
     sink = pa.BufferOutputStream()
-    writer = parquet_writer(sink, table)
+    writer = parquet_writer(sink, table, _WITH_STATISTICS)
     writer.write_table(table)
     writer.add_key_value_metadata({AVRO_SCHEMA: avro_json})
     writer.close()

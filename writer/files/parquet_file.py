@@ -6,7 +6,7 @@ its first page becomes smaller. Arrow keeps a dictionary up to 1 MB, which makes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import BinaryIO, Final
 
 import pyarrow as pa
@@ -22,11 +22,14 @@ _SAMPLE_ROWS: Final = 20_000
 """Rows that determine the encodings: those of a page of parquet-mr."""
 
 
-def parquet_writer(sink: BinaryIO | pa.NativeFile, first_rows: pa.Table) -> pq.ParquetWriter:
+def parquet_writer(
+    sink: BinaryIO | pa.NativeFile, first_rows: pa.Table, statistics: bool | Sequence[str] = True
+) -> pq.ParquetWriter:
     """A writer of Parquet as Hudi reads it: timestamps of microseconds, no INT96, and user metadata that pyarrow keeps
     (without the Arrow schema it drops them).
 
-    first_rows: with the columns of the file; its rows determine which columns have a dictionary.
+    first_rows: with the columns of the file; its rows determine which columns have a dictionary. statistics: whether
+    the footer has those of all columns, or the columns whose statistics it has.
     """
     return pq.ParquetWriter(
         sink,
@@ -34,6 +37,7 @@ def parquet_writer(sink: BinaryIO | pa.NativeFile, first_rows: pa.Table) -> pq.P
         compression=COMPRESSION,
         compression_level=_LEVEL,
         use_dictionary=list(dictionary_columns(first_rows)),
+        write_statistics=statistics,
         store_schema=False,
         version="2.6",
         coerce_timestamps="us",

@@ -1,7 +1,7 @@
 """Compacts the partition `files` of a metadata table: the records of its logs become a base file.
 
 Source: Hudi `HoodieBackedTableMetadataWriter.compactIfNecessary`. Without it readers read one log for each instant
-since Hudi's last write. Cleaning and archiving of the metadata table are left to Hudi's writers.
+since Hudi's last write. Cleans and archivals of the table do the same for the metadata table.
 """
 
 from __future__ import annotations

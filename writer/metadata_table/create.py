@@ -1,4 +1,4 @@
-"""Creates the metadata table of a new table, with the partition `files`.
+"""Creates the metadata table of a table, with the partition `files`.
 
 Source: Hudi `HoodieBackedTableMetadataWriter.initializeFromFilesystem`: a deltacommit of the reserved time zero, with
 the base file of the only file group, and a log with an empty block of deletes.
@@ -6,7 +6,7 @@ the base file of the only file group, and a log with an empty block of deletes.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -38,9 +38,15 @@ _FOLDERS: Final = (".aux", ".temp", ".schema", "timeline/history")
 _TIMELINE: Final = f"{META_FOLDER}/timeline"
 
 
-def create_metadata_table(storage: WritableStorage, table_name: str, now: datetime) -> None:
-    """Creates the metadata table of an empty table of version 9, whose timeline is in UTC, and lists it in the table's
-    properties. A process that is killed leaves a table without one."""
+def create_metadata_table(
+    storage: WritableStorage, table_name: str, listing: Mapping[str, Mapping[str, int]], completion: InstantTime
+) -> None:
+    """Creates the metadata table of a table of version 9, and lists it in the table's properties. A process that is
+    killed leaves a table without one.
+
+    listing: partition path -> name -> size in bytes of all data files of completed instants. completion: a time later
+    than all times of the table's timeline.
+    """
     storage.remove_folder(METADATA_FOLDER)
     folder = WritableFolder(storage, METADATA_FOLDER)
     for name in _FOLDERS:
@@ -53,22 +59,21 @@ def create_metadata_table(storage: WritableStorage, table_name: str, now: dateti
     block = encode_block(BlockKind.DELETE, {INSTANT_TIME: _FIRST}, no_deletes)
     folder.create(f"{FILES}/{log_file_name(FILE_GROUP, _FIRST, 1, TOKEN)}", block)
     base = base_file_name(FILE_GROUP, TOKEN, _FIRST, "hfile")
-    data = encode_listing({}, block_schema(RECORD_SCHEMA, METADATA_FOLDER), METADATA_FOLDER)
+    data = encode_listing(listing, block_schema(RECORD_SCHEMA, METADATA_FOLDER), METADATA_FOLDER)
     folder.create(f"{FILES}/{base}", data)
-    completion = now.astimezone(UTC).strftime("%Y%m%d%H%M%S%f")[:17]
-    commit = encode_commit(_commit(base, len(data)), Action.DELTA_COMMIT, 2)
+    commit = encode_commit(_commit(base, len(listing) + 1, len(data)), Action.DELTA_COMMIT, 2)
     folder.create(f"{_TIMELINE}/{_FIRST}_{completion}.deltacommit", commit)
     change_properties(storage, {PARTITIONS: FILES, INFLIGHT: ""})
 
 
-def _commit(base: str, size_bytes: int) -> CommitMetadata:
+def _commit(base: str, rows: int, size_bytes: int) -> CommitMetadata:
     stat = WriteStat(
         partition=FILES,
         file_id=FILE_GROUP,
         path=f"{FILES}/{base}",
-        num_writes=1,
+        num_writes=rows,
         num_deletes=0,
-        num_inserts=1,
+        num_inserts=rows,
         num_update_writes=0,
         file_size_bytes=size_bytes,
         base_file="",

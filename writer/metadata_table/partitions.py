@@ -84,8 +84,8 @@ def drop_partitions(storage: WritableStorage, properties: TableProperties, names
 def drop_metadata_table(storage: WritableStorage, properties: TableProperties, reason: str) -> None:
     """Removes the metadata table of the table, if it has one. Call it under the table's lock."""
     listed = ListedPartitions.of(properties)
+    remove_metadata_table(storage, properties)
     if listed.exists:
-        change_properties(storage, {PARTITIONS: "", INFLIGHT: ""})
         log.warning(
             "table %s: removed its metadata table (%s): readers list folders, and Hudi's next write with "
             "hoodie.metadata.enable=true builds it again: %s",
@@ -93,6 +93,13 @@ def drop_metadata_table(storage: WritableStorage, properties: TableProperties, r
             ", ".join({*listed.complete, *listed.inflight}),
             reason,
         )
+
+
+def remove_metadata_table(storage: WritableStorage, properties: TableProperties) -> None:
+    """Removes the metadata table of the table, if it has one. Call it under the table's lock."""
+    listed = ListedPartitions.of(properties)
+    if listed.exists:
+        change_properties(storage, {PARTITIONS: "", INFLIGHT: ""})
     storage.remove_folder(METADATA_FOLDER)
     _remove_definitions(storage, properties, {*listed.others, *listed.inflight})
 

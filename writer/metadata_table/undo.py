@@ -12,6 +12,10 @@ from penstock.proto.errors import TableError
 from penstock.proto.model.positions import InstantTime
 from penstock.table.files.markers import MAX_MARKER_BYTES
 from penstock.table.files.names import parse_file_name
+from penstock.table.metadata.files import FILES, listing_of
+from penstock.table.metadata.metadata_table import MetadataTable
+from penstock.table.metadata.validity import created_at, pending_instants
+from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action, Instant, State
 from penstock.table.timeline.services.rollback_encoder import (
     CompletedRollback,
@@ -42,6 +46,21 @@ def undo_instant(metadata: WritableMetadata, target: str, rollback: InstantTime,
         plan = encode_rollback_plan(found[0], _requests(metadata, target), metadata.storage.base_path)
         metadata.storage.create(metadata.path_of(rollback, Action.ROLLBACK, State.REQUESTED), plan)
     _carry_out(metadata, rollback, new_time)
+
+
+def check_undone(metadata: WritableMetadata, target: str, data: Timeline) -> None:
+    """TableError if the metadata table still lists files of the instant `target`: it was created from folders that had
+    them, so that no instant of its own could be rolled back."""
+    if target > created_at(metadata.timeline):
+        return
+    records = MetadataTable(metadata.table, metadata.timeline, pending_instants(data)).records(FILES, None)
+    for partition, files in listing_of(records).items():
+        for name in files:
+            parsed = parse_file_name(name)
+            if parsed is not None and parsed.instant == target:
+                raise TableError(
+                    f"{metadata.where} was created with {partition}/{name} of instant {target}, which is rolled back"
+                )
 
 
 def _carry_out(metadata: WritableMetadata, rollback: InstantTime, new_time: NewTime) -> None:

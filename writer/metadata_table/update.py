@@ -27,7 +27,7 @@ from penstock.table.timeline.instants import Action, State
 from penstock.writer.metadata_table.compaction import compacted_if_due
 from penstock.writer.metadata_table.opened import FILE_GROUP, TOKEN, NewTime, WritableMetadata, check_current
 from penstock.writer.metadata_table.partitions import ListedPartitions, drop_metadata_table, drop_partitions
-from penstock.writer.metadata_table.undo import undo_instant
+from penstock.writer.metadata_table.undo import check_undone, undo_instant
 
 _OPERATION: Final = "UPSERT_PREPPED"
 
@@ -96,13 +96,18 @@ def record_files(
 
 
 def undo_files(
-    table: HudiTable, storage: WritableStorage, target: str, rollback: InstantTime, new_time: NewTime
+    table: HudiTable,
+    storage: WritableStorage,
+    timeline: Timeline,
+    target: str,
+    rollback: InstantTime,
+    new_time: NewTime,
 ) -> None:
     """Rolls back what `record_files` or a writer of Hudi recorded of `target`, which does not complete.
 
-    rollback: requested time of the instant that rolls it back in the data table. Call it under the table's lock, after
-    the files were deleted, and before the timeline files of `target` are. A metadata table that cannot be rolled back
-    is removed, with a warning: nothing may hinder a rollback.
+    timeline: that of the data table. rollback: requested time of the instant that rolls it back there. Call it under
+    the table's lock, after the files were deleted, and before the timeline files of `target` are. A metadata table that
+    cannot be rolled back is removed, with a warning: nothing may hinder a rollback.
     """
     if not ListedPartitions.of(table.properties).exists:
         return
@@ -112,6 +117,7 @@ def undo_files(
     try:
         metadata = WritableMetadata.open(storage)
         undo_instant(metadata, target, rollback, new_time)
+        check_undone(metadata.refreshed(), target, timeline)
     except (StorageError, WriteConflict):
         raise
     except PenstockError as error:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from penstock.proto.errors import ConfigurationError
+from penstock.proto.errors import ConfigurationError, SchemaMismatch
 
 Data = Any
 """A `pyarrow.Table`, `RecordBatch`, `RecordBatchReader`, or an object with `__arrow_c_stream__`."""
@@ -33,26 +34,29 @@ class Batches:
 
     def chunks(self, most_bytes: int, where: str) -> Iterator[pa.Table]:
         """The rows in tables of at most about so many bytes, at least one table. An error of the source has a note that
-        begins with `where`."""
+        begins with `where`. SchemaMismatch for text that is no UTF-8, which Arrow does not check."""
         if self.size_bytes is not None and self.size_bytes <= most_bytes:
-            yield pa.Table.from_batches(list(self.batches), self.schema)
+            yield _with_valid_text(pa.Table.from_batches(list(self.batches), self.schema), where)
             return
-        yield from _or_empty(_noted(self.batches, where), self.schema, most_bytes)
+        for chunk in _or_empty(_noted(self.batches, where), self.schema, most_bytes):
+            yield _with_valid_text(chunk, where)
 
 
 def batches_of(data: Data) -> Batches:
-    """The data as batches, without the unnamed index of a pandas data frame. ConfigurationError for another object."""
+    """The data as batches, without the unnamed index of a pandas data frame. Columns with run-end encoding are decoded.
+    ConfigurationError for another object; SchemaMismatch for run-end encoded values that Arrow does not decode."""
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if isinstance(data, pa.Table):
         data = data.select(_data_columns(data.schema))
-        batches = data.to_batches()
-        return Batches(data.schema, batches, sum(map(_plain_bytes, batches)))
+        batches = [_decoded(batch) for batch in data.to_batches()]
+        return Batches(_decoded_schema(data.schema), batches, sum(map(_plain_bytes, batches)))
     if not isinstance(data, pa.RecordBatchReader) and hasattr(data, "__arrow_c_stream__"):
         data = pa.RecordBatchReader.from_stream(data)
     if isinstance(data, pa.RecordBatchReader):
         places = _data_columns(data.schema)
-        return Batches(without_pandas_index(data.schema), (batch.select(places) for batch in data), None)
+        schema = _decoded_schema(without_pandas_index(data.schema))
+        return Batches(schema, (_decoded(batch.select(places)) for batch in data), None)
     raise ConfigurationError(
         f"data: got {type(data).__name__}, expected a pyarrow.Table, RecordBatch or RecordBatchReader, or an object "
         "with __arrow_c_stream__ such as a Polars or pandas data frame"
@@ -63,6 +67,48 @@ def without_pandas_index(schema: pa.Schema) -> pa.Schema:
     """The columns without those of an index that has no name, such as the row numbers of a filtered data frame. An
     index with a name is a column like others."""
     return pa.schema([schema.field(place) for place in _data_columns(schema)], schema.metadata)
+
+
+def _decoded_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns as `_decoded` returns them."""
+    fields = [
+        field.with_type(field.type.value_type) if pa.types.is_run_end_encoded(field.type) else field for field in schema
+    ]
+    return pa.schema(fields, schema.metadata)
+
+
+def _decoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch without run-end encoding. SchemaMismatch."""
+    if not any(pa.types.is_run_end_encoded(kind) for kind in batch.schema.types):
+        return batch
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            columns.append(pc.run_end_decode(column) if pa.types.is_run_end_encoded(column.type) else column)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise SchemaMismatch(
+                f"column {name!r} is {column.type}, which cannot be decoded ({error}): give its values without run-end "
+                "encoding; nothing was written"
+            ) from None
+    return pa.RecordBatch.from_arrays(columns, schema=_decoded_schema(batch.schema))
+
+
+def _with_valid_text(rows: pa.Table, where: str) -> pa.Table:
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        if _may_hold_text(column.type):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise SchemaMismatch(
+                    f"{where}: column {name!r} has text that is no UTF-8, or is damaged otherwise "
+                    f"({str(error)[:200]}); nothing was written"
+                ) from None
+    return rows
+
+
+def _may_hold_text(kind: pa.DataType) -> bool:
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return bool(is_text or pa.types.is_nested(kind) or pa.types.is_dictionary(kind))
 
 
 def _data_columns(schema: pa.Schema) -> list[int]:

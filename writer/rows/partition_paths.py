@@ -69,7 +69,7 @@ class PartitionPaths:
             if name in self.times:
                 column = self.times[name].coarse(column)
             encoded = _encoded(column)
-            segments.append([self._segment(name, value, where) for value in encoded.dictionary.to_pylist()])
+            segments.append([self._segment(name, value, where) for value in _values(encoded, name, where)])
             combinations *= max(1, len(segments[-1]))
             if combinations > _MAX_COMBINATIONS:
                 raise SchemaMismatch(
@@ -142,6 +142,18 @@ def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
     whole = column if is_text else column.combine_chunks()
     encoded = pc.dictionary_encode(whole, null_encoding="encode")
     return encoded.combine_chunks() if is_text else encoded
+
+
+def _values(encoded: pa.DictionaryArray, name: str, where: str) -> list[object]:
+    """The values of the dictionary. SchemaMismatch for a date that Python does not have."""
+    try:
+        values: list[object] = encoded.dictionary.to_pylist()
+    except OverflowError:
+        raise SchemaMismatch(
+            f"{where}: partition column {name!r} holds a date outside of the years 1 to 9999; change the values; "
+            "nothing was written"
+        ) from None
+    return values
 
 
 def parents_of(path: str) -> list[str]:

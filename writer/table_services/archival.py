@@ -3,7 +3,8 @@
 Source: Hudi `TimelineArchiverV2`, `CompactionUtils.getEarliestInstantToRetainForCompaction`, `LSMTimelineWriter`. An
 instant that is older than the active timeline counts as committed. So no instant is archived while a file could become
 visible, or visible again, by that: not after the earliest pending write, and no replacecommit while files of a file
-group that it replaced exist. Hudi keeps replacecommits by the metadata of the last clean instead.
+group that it replaced exist. Hudi keeps replacecommits by the metadata of the last clean instead. Of a table with a
+metadata table no instant is archived that its last compaction did not merge.
 """
 
 from __future__ import annotations
@@ -45,22 +46,34 @@ class ArchivePolicy:
 
 
 def instants_to_archive(
-    timeline: Timeline, policy: ArchivePolicy, *, is_merge_on_read: bool, not_cleaned: Collection[str]
+    timeline: Timeline,
+    policy: ArchivePolicy,
+    *,
+    is_merge_on_read: bool,
+    not_cleaned: Collection[str],
+    metadata_compaction: str | None = None,
+    keep_from: str = "",
 ) -> tuple[Instant, ...]:
     """The completed instants to archive, by requested time: the oldest writes, and cleans and rollbacks before the last
     of these. () while a restore is pending.
 
     not_cleaned: requested times of the replacecommits of which a replaced file group still has files.
+    metadata_compaction: requested time of the last completed compaction of the metadata table; '' if it has none yet,
+    so that nothing is archived; None without a metadata table. keep_from: the requested time from which on all
+    instants stay, such as the first write that a reader which holds the cleaner has not read; '' for none.
     """
     completed = timeline.completed_writes
     is_restored = any(item.action is Action.RESTORE and not item.is_completed for item in timeline.instants)
-    if len(completed) <= policy.keep_max or is_restored:
+    if len(completed) <= policy.keep_max or is_restored or metadata_compaction == "":
         return ()
-    limits = [_before_pending(timeline)]
+    limits = [keep_from, _before_pending(timeline)]
     if is_merge_on_read:
         limits.append(_for_compaction(timeline, policy.delta_commits))
     limits.append(min((item.requested_time for item in timeline.savepoints), default=""))
     limits.append(min((time for time in not_cleaned if timeline.completed_write(time)), default=""))
+    if metadata_compaction is not None:
+        later = (item.requested_time for item in completed if timeline.order_key(item) > metadata_compaction)
+        limits.append(min(later, default=""))
     limit = min(filter(None, limits), default="")
     writes = [item for item in completed if not limit or item.requested_time < limit]
     writes = writes[: len(completed) - policy.keep_min]

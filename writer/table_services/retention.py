@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.positions import Position
+from penstock.proto.model.positions import InstantTime, Position
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action, Instant
 
@@ -85,13 +85,19 @@ class Retention:
 
 
 def retention(
-    timeline: Timeline, policy: CleanPolicy, oldest_reader: Position | None, now: datetime, zone: tzinfo
+    timeline: Timeline,
+    policy: CleanPolicy,
+    oldest_reader: Position | None,
+    now: datetime,
+    zone: tzinfo,
+    *,
+    reads_archived: bool = False,
 ) -> Retention | None:
     """What a clean by this policy retains now; None if it must delete nothing.
 
-    oldest_reader: as for `needed_from`. now: aware of its zone. zone: that of the timeline.
+    oldest_reader, reads_archived: as for `needed_from`. now: aware of its zone. zone: that of the timeline.
     """
-    needed = needed_from(timeline, oldest_reader)
+    needed = needed_from(timeline, oldest_reader, reads_archived=reads_archived)
     if needed == EVERYTHING:
         return None
     if isinstance(policy, KeepFileVersions):
@@ -102,21 +108,28 @@ def retention(
     return None if earliest is None else Retention(earliest, earliest.requested_time)
 
 
-def needed_from(timeline: Timeline, oldest_reader: Position | None) -> str:
+def needed_from(timeline: Timeline, oldest_reader: Position | None, *, reads_archived: bool = False) -> str:
     """Requested time of the earliest completed write whose state of the table a reader needs; '' if it needs none of
     the known ones, EVERYTHING if no state may go.
 
     oldest_reader: the position of the reader that is furthest behind: it still reads every instant after its position,
-    and the state of the table at it. None without a reader.
+    and the state of the table at it. None without a reader. reads_archived: whether an archived write is after it.
     """
     if oldest_reader is None:
         return ""
+    if reads_archived:
+        return EVERYTHING
     completed = timeline.completed_writes
     unread = [item for item in completed if Position(timeline.order_key(item)) > oldest_reader]
     if not unread:
         return ""
     needed = _not_after_pending(completed, unread[0], timeline)
     return EVERYTHING if needed is None else needed.requested_time
+
+
+def reader_position(keep_from: Position | str | None) -> Position | None:
+    """The position that an option states, itself or as an order key."""
+    return Position(InstantTime(keep_from)) if isinstance(keep_from, str) else keep_from
 
 
 def earliest_to_retain(

@@ -254,6 +254,7 @@ def finish_rollback(
         undo_files(
             table,
             storage,
+            timeline,
             plan.target,
             instant,
             lambda inner: new_time(table, environment, timeline, newest_time(inner)),

@@ -199,6 +199,7 @@ def description_fields(description: GroupDescription) -> dict[str, object]:
             "seconds": lag.seconds,
             "loss_commits": lag.loss_commits,
             "loss_seconds": lag.loss_seconds,
+            "holds_cleaner": lag.holds_cleaner,
         },
         "kafka": _kafka_fields(description),
         "watermark": None if description.watermark_us is None else moment(description.watermark_us // 1000),

@@ -78,6 +78,7 @@ def status_fields(status: StreamStatus) -> dict[str, object]:
             "seconds": lag.seconds,
             "loss_commits": lag.loss_commits,
             "loss_seconds": lag.loss_seconds,
+            "holds_cleaner": lag.holds_cleaner,
             "age_ms": status.lag_age_ms,
         },
         "error_code": status.error_code or None,
@@ -111,7 +112,8 @@ def _loss(status: StreamStatus) -> str:
     lag = status.lag
     if lag is None or (lag.loss_seconds is None and lag.loss_commits is None):
         return "-"
-    parts = [] if lag.loss_commits is None else [f"{lag.loss_commits} commits"]
+    parts = ["held"] if lag.holds_cleaner else []
+    parts += [] if lag.loss_commits is None else [f"{lag.loss_commits} commits"]
     return ", ".join(parts if lag.loss_seconds is None else [*parts, f"{lag.loss_seconds:.0f} s"])
 
 

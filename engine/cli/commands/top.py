@@ -272,6 +272,7 @@ def _lag_fields(lag: GroupLag | None, age_ms: int | None) -> dict[str, object] |
         "seconds": lag.seconds,
         "loss_commits": lag.loss_commits,
         "loss_seconds": lag.loss_seconds,
+        "holds_cleaner": lag.holds_cleaner,
         "age_seconds": None if age_ms is None else age_ms / 1000,
     }
 

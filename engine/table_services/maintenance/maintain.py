@@ -7,15 +7,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.engine.table_services.archive import ArchiveResult, archive
-from penstock.engine.table_services.clean import CleanResult, clean
+from penstock.engine.table_services.clean import CleanResult, clean_serviced
 from penstock.engine.table_services.clustering import cluster, completed_clusterings
 from penstock.engine.table_services.compaction import compact
+from penstock.engine.table_services.holding.readers import Held, HoldOptions, held_by, hold_options
 from penstock.engine.table_services.results import ServiceResult
 from penstock.engine.table_services.serviced_table import ServicedTable, open_serviced, pending, pending_clusterings
 from penstock.proto.errors import PenstockError
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.instants import Action
 from penstock.writer.table_services.compaction import deltas_since_compaction
+from penstock.writer.table_services.holds import CleanerHold, HoldState
 from penstock.writer.table_services.maintenance import (
     MaintenanceOptions,
     MaintenancePolicy,
@@ -24,7 +26,6 @@ from penstock.writer.table_services.maintenance import (
     parse_services,
     writes_since_clustering,
 )
-from penstock.writer.table_services.retention import KeepCommits, KeepFileVersions, KeepHours
 
 log = logging.getLogger("penstock.writer")
 
@@ -43,6 +44,8 @@ class MaintainResult:
     """The archival; None if it archived nothing."""
     reasons: Mapping[str, str]
     """`compact`, `cluster`, `clean`, `archive` -> why the service was not carried out. Only of those that were not."""
+    holds: tuple[CleanerHold, ...]
+    """The readers of `hold_for` and `hold_checkpoints`: which of them held the cleaner, and for how long."""
     dry_run: bool
     """Whether nothing was changed: the results say what would be done."""
 
@@ -70,6 +73,12 @@ def maintain(
     keep_min: int | None = None,
     keep_max: int | None = None,
     skip: Collection[str] = (),
+    hold_for: Sequence[str] = (),
+    hold_checkpoints: Sequence[str] = (),
+    hold_at_most: str | None = None,
+    server: str | None = None,
+    server_table: str | None = None,
+    server_options: Mapping[str, str] | None = None,
     dry_run: bool = False,
     timeline_timezone: str = "",
     sole_writer: bool = False,
@@ -88,6 +97,8 @@ def maintain(
     * keep_min, keep_max: as of `penstock.archive` (20 and 30, `hoodie.keep.min.commits`, `hoodie.keep.max.commits`; 10
       and 20 more than a clean keeps, if it keeps 20 commits or more).
     * skip: the services that are left out, of `compact`, `cluster`, `clean`, `archive`.
+    * hold_for, hold_checkpoints, hold_at_most, server, server_table, server_options: readers for which files are kept,
+      as of `penstock.clean`. The archival leaves what they have not read.
     * dry_run: nothing changes; the result says what would be done to the table as it is.
     * timeline_timezone, sole_writer: as of `penstock.write`.
 
@@ -109,6 +120,7 @@ def maintain(
         options,
         index=index,
         skip=skip,
+        hold=hold_options(hold_for, hold_checkpoints, hold_at_most, server, server_table, server_options),
         dry_run=dry_run,
         timeline_timezone=timeline_timezone,
         sole_writer=sole_writer,
@@ -126,6 +138,7 @@ class Maintenance:
     path: str
     index: str | None
     skip: Collection[Service]
+    hold: HoldOptions
     dry_run: bool
     timeline_timezone: str
     sole_writer: bool
@@ -136,6 +149,7 @@ class Maintenance:
     _clusterings: tuple[ServiceResult, ...] = ()
     _clean: CleanResult | None = None
     _archive: ArchiveResult | None = None
+    _held: Held | None = None
 
     def run(self) -> None:
         """Runs the services that are due."""
@@ -166,6 +180,7 @@ class Maintenance:
             clean=self._clean,
             archive=self._archive,
             reasons=dict(self._reasons),
+            holds=() if self._held is None else self._held.holds,
             dry_run=self.dry_run,
         )
 
@@ -212,19 +227,19 @@ class Maintenance:
 
     def _run_clean(self) -> str:
         """Cleans; why not, or ''."""
-        policy = self.policy.clean
-        result = clean(
-            self.path,
-            commits=policy.count if isinstance(policy, KeepCommits) else None,
-            hours=policy.hours if isinstance(policy, KeepHours) else None,
-            file_versions=policy.count if isinstance(policy, KeepFileVersions) else None,
-            dry_run=self.dry_run,
-            timeline_timezone=self.timeline_timezone,
-        )
+        held = self._readers()
+        result = clean_serviced(self.serviced, self.policy.clean, held.position, held, dry_run=self.dry_run)
         if not (result.instant or result.carried_on or result.files or result.partitions):
-            return "no file that only older states need"
+            holding = [hold.name for hold in held.holds if hold.state is HoldState.HOLDS]
+            return f"no file that only older states need{', and none that readers hold' * bool(holding)}"
         self._clean = result
         return ""
+
+    def _readers(self) -> Held:
+        """The readers that hold the cleaner, as they are when the first service needs them."""
+        if self._held is None:
+            self._held = held_by(self.serviced, self.hold)
+        return self._held
 
     def _run_archive(self) -> str:
         """Archives; why not, or ''."""
@@ -237,6 +252,7 @@ class Maintenance:
             keep_min=policy.keep_min,
             keep_max=policy.keep_max,
             delta_commits=policy.delta_commits,
+            keep_from=self._readers().position,
             dry_run=self.dry_run,
             timeline_timezone=self.timeline_timezone,
         )
@@ -252,6 +268,7 @@ def maintenance(
     *,
     index: str | None,
     skip: Collection[str],
+    hold: HoldOptions,
     dry_run: bool,
     timeline_timezone: str,
     sole_writer: bool,
@@ -265,6 +282,7 @@ def maintenance(
         path=str(path),
         index=index,
         skip=skipped,
+        hold=hold,
         dry_run=dry_run,
         timeline_timezone=timeline_timezone,
         sole_writer=sole_writer,

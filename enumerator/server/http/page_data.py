@@ -157,6 +157,7 @@ def _stream(status: StreamStatus) -> dict[str, object]:
             "seconds": round(lag.seconds, 1),
             "loss_commits": lag.loss_commits,
             "loss_seconds": None if lag.loss_seconds is None else round(lag.loss_seconds, 1),
+            "holds_cleaner": lag.holds_cleaner,
         },
         "alignment": status.alignment,
         "ceiling_ms": None if status.ceiling_us is None else status.ceiling_us // 1000,

@@ -90,7 +90,7 @@ function drawStreams(status) {
       ((lag.loss_commits !== null && lag.loss_commits <= 2) || (lag.loss_seconds !== null && lag.loss_seconds <= 3600));
     const bad = one.state === "failed" || one.state === "stopped" || one.error;
     return element("tr", {}, ...[[one.table], [one.stream], [one.state + (one.error ? " " + one.error : ""), bad], [one.position],
-      [lag ? span(lag.seconds) : "–"], [lag ? number(lag.commits) : "–"], [lag ? span(lag.loss_seconds) : "–", close],
+      [lag ? span(lag.seconds) : "–"], [lag ? number(lag.commits) : "–"], [lag ? (lag.holds_cleaner ? "held, " : "") + span(lag.loss_seconds) : "–", close],
       [moment(one.watermark_ms)], [one.alignment || "–"], [moment(one.ceiling_ms)], [number(one.batches)]].map(
       ([text, marked]) => element("td", marked ? { class: "bad" } : {}, text)));
   }));

@@ -75,8 +75,8 @@ class GroupHandlers:
         """See the .proto."""
 
         def answer() -> pb.RequestSplitsResponse:
-            member, max_splits, sequence, without = calls.ask_from_message(request)
-            splits = self._groups.request_splits(_of_caller(member), max_splits, sequence, without)
+            member, max_splits, sequence, without, received = calls.ask_from_message(request)
+            splits = self._groups.request_splits(_of_caller(member), max_splits, sequence, without, received)
             return calls.answer_to_message(splits)
 
         return answered("RequestSplits", request, context, answer)

@@ -13,6 +13,7 @@ from penstock.proto.errors import CorruptFile
 from penstock.table.timeline.commits import decode_metadata
 from penstock.table.timeline.fields import Fields
 from penstock.table.timeline.instants import Action, Instant
+from penstock.table.timeline.services.holds import HOLDS, RecordedHold, parse_holds
 
 SORT_COLUMNS: Final = "hoodie.clustering.plan.strategy.sort.columns"
 """Hudi's option of the columns by which a clustering sorts; also their name in its plan."""
@@ -100,6 +101,8 @@ class CleanMetadata:
     """Hudi's `HoodieCleaningPolicy`; '' if no partition records it."""
     savepoints: tuple[str, ...] = ()
     """Requested times of the savepoints at that time; Hudi records them for tables with partitions."""
+    holds: tuple[RecordedHold, ...] = ()
+    """The readers that held the cleaner; Penstock's cleans record them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +200,7 @@ def clean_of(fields: Fields) -> CleanMetadata:
         partitions=tuple(sorted(partitions, key=lambda item: item.partition)),
         policy=next((entry.text("policy").upper() for _, entry in entries), ""),
         savepoints=tuple(filter(None, extra.text(SAVEPOINTS).split(","))),
+        holds=parse_holds(extra.text(HOLDS)),
     )
 
 

@@ -15,10 +15,22 @@ import pyarrow.compute as pc
 import pytest
 
 from tests.golden.rows import difference as compare_rows
+from tests.interop.hudi_deviations import without_hidden_slices
 from tests.interop.hudi_process import NEWEST
 from tests.interop.mixed.oracle import Model
 from tests.interop.mixed.shapes import ADDED, Shape, partition_path, record_key, schema_of, shape_of, values_of
-from tests.interop.mixed.steps import Clustering, Compaction, Crash, Rollback, Step, StepGenerator, Write
+from tests.interop.mixed.steps import (
+    Clustering,
+    Compaction,
+    Crash,
+    DeleteSavepoint,
+    Restore,
+    Rollback,
+    Savepoint,
+    Step,
+    StepGenerator,
+    Write,
+)
 from tests.interop.mixed.writers import WRITES, Writers
 from tests.unit.writer.metadata_table.metadata_tables import listings
 
@@ -76,11 +88,16 @@ class History:
 
     def __init__(self, hudi: Any, path: pathlib.Path, seed: int, shape: Shape, release: str) -> None:
         self.hudi, self.path, self.seed, self.shape, self.release = hudi, path, seed, shape, release
+        self.reader = release  # that of `hudi`
         self.draw = random.Random(f"history/{seed}")
         self.writers = Writers(hudi, path, shape, release)
-        self.model = Model(shape)
+        self.model = Model(shape, old_hudi=release != NEWEST)
         self.steps: list[Step] = []
+        self.undone = Model(shape)
         self.states: list[State] = []
+        self.saved: State | None = None
+        self.hudis_oldest = ""
+        """Hudi refuses time travel before this instant, also to a savepoint."""
         self.compared = 0
 
     def run(self, length: int) -> None:
@@ -92,6 +109,7 @@ class History:
             can_roll_back=self.shape.version == 9 or is_old,
             orders_deletes=not (is_old and self.shape.merge_on_read),
             max_level=1 if is_old and self.shape.merge_on_read else len(ADDED),
+            clusters_by_hudi=not (is_old and {"price", "large"} & set(self.shape.columns)),
         )
         self.writers.create()
         try:
@@ -116,7 +134,7 @@ class History:
                 self._wrote(step, writers.by_penstock(operation, rows))
                 writers.services_by_penstock(services)
                 if "clean" in services:
-                    del self.states[:-1]
+                    self._cleaned()
             case Write(False, operation, rows, services):
                 completed = writers.by_hudi(operation, rows, services)
                 # the first write by bulk_insert is a `commit` in a merge-on-read table too
@@ -125,7 +143,7 @@ class History:
                 for compaction in compactions:
                     model.compact(compaction)
                 if "clean" in services:
-                    del self.states[:-1]
+                    self._cleaned()
             case Compaction(part, by_penstock):
                 compacted = writers.compacted(part) if by_penstock else writers.compact(part)
                 if part == "schedule":
@@ -133,12 +151,22 @@ class History:
                 else:
                     model.compact(model.planned or compacted)
                     model.planned = ""
-            case Clustering(sort_by):
-                if writers.clustered(sort_by):
+            case Clustering(sort_by, planned_by_penstock, run_by_penstock):
+                if writers.cluster("schedule", sort_by, by_penstock=planned_by_penstock):
+                    writers.cluster("execute", sort_by, by_penstock=run_by_penstock)
                     model.compact(AFTER_ALL)
             case Rollback():
                 writers.roll_back(self.states.pop().instant)
-                self.model = copy.deepcopy(self.states[-1].model) if self.states else Model(self.shape)
+                self.model = self.undone
+            case Savepoint(by_penstock):
+                self.saved = self.states[-1]
+                writers.savepoint(self.saved.instant, by_penstock=by_penstock)
+            case DeleteSavepoint(by_penstock) if self.saved:
+                writers.delete_savepoint(self.saved.instant, by_penstock=by_penstock)
+                self.saved = None
+            case Restore(by_penstock) if self.saved:
+                writers.restore(self.saved.instant, by_penstock=by_penstock)
+                self.states, self.model = [self.saved], copy.deepcopy(self.saved.model)
             case Crash(Write(True, operation, rows) as write, at):
                 instant = writers.killed(operation, rows, at)
                 if instant:
@@ -146,7 +174,13 @@ class History:
             case Crash(Write(False, operation, rows)):
                 writers.failed(operation, rows)
 
+    def _cleaned(self) -> None:
+        """A clean keeps the newest state, and that of the savepoint."""
+        del self.states[:-1]
+        self.hudis_oldest = self.states[-1].instant
+
     def _wrote(self, write: Write, instant: str, *, by_hudi: bool = False) -> None:
+        self.undone = copy.deepcopy(self.model)
         self.model.write(write.operation, write.rows, instant, by_hudi=by_hudi)
         (order_key,) = [item[1] or item[0] for item in self.writers.instants() if item[0] == instant]
         self.states.append(State(instant, order_key, copy.deepcopy(self.model)))
@@ -154,6 +188,8 @@ class History:
     def _check(self, step: Step) -> None:
         penstocks = self.writers.read()
         self.compare("Penstock's snapshot", penstocks.drop_columns([SEQUENCE]), expected_rows(self.model))
+        stored = (self.path / ".hoodie" / "hoodie.properties").read_text()
+        assert f"hoodie.table.version={self.shape.version}\n" in stored, f"table version after step {len(self.steps)}"
         if self.shape.metadata and not isinstance(step, Crash):
             by_metadata, by_folders = listings(self.path)
             assert by_metadata == by_folders, f"metadata table after step {len(self.steps)}"
@@ -168,11 +204,17 @@ class History:
         self.compared += 1
 
     def check_end(self) -> None:
-        """Compares read-optimized rows, time travel and a range."""
+        """Compares read-optimized rows, time travel, also to the savepoint, a range, and the metadata table by Hudi."""
         if self.shape.merge_on_read:
             self._check_read_optimized()
-        for state in self.draw.sample(self.states, min(2, len(self.states))):
+        states = self.draw.sample(self.states, min(2, len(self.states)))
+        if self.saved and self.saved not in states:
+            states.append(self.saved)
+        for state in states:
             self._check_time_travel(state)
+        if self.shape.metadata and not isinstance(self.steps[-1], Crash):
+            assert not self.writers.metadata_differences(), "Hudi's files of the metadata table"
+            self.compared += 1
         if len(self.states) > 1:
             self._check_range(self.draw.choice(self.states[:-1]))
 
@@ -188,9 +230,9 @@ class History:
         penstocks = self.writers.read(as_of=state.instant)
         expected = expected_rows(state.model)
         self.compare(f"Penstock's rows as of {state.instant}", penstocks.drop_columns([SEQUENCE]), expected)
-        self.compare(
-            f"Hudi's rows as of {state.instant}", self.hudi.read(self.path, as__of__instant=state.instant), penstocks
-        )
+        if state.instant >= self.hudis_oldest:
+            hudis = self.hudi.read(self.path, as__of__instant=state.instant)
+            self.compare(f"Hudi's rows as of {state.instant}", hudis, penstocks)
 
     def _check_range(self, begin: State) -> None:
         end = self.states[-1]
@@ -206,6 +248,8 @@ class History:
             lost = {row for row in there - won if self._lost(row, end.model)}
             keep = [row not in lost for row in zip(*(hudis[name].to_pylist() for name in names[0]), strict=True)]
             hudis = hudis.filter(pa.array(keep, pa.bool_()))
+        if self.shape.version == 6 and self.reader == NEWEST:  # rule 9: records that Hudi takes for uncommitted
+            penstocks = without_hidden_slices(penstocks, self.path, begin.order_key, end.order_key)
         self.compare(f"Hudi's range after {begin.instant}", hudis, penstocks)
 
     def _lost(self, row: tuple[str, ...], model: Model) -> bool:

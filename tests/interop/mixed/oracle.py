@@ -39,6 +39,8 @@ class Model:
     """A table."""
 
     shape: Shape
+    old_hudi: bool = False
+    """Whether Hudi is 0.15.0, which merges before a write only in partitioned tables."""
     cells: dict[tuple[str | None, int], Cell] = field(default_factory=dict)
     groups: set[tuple[str | None, int]] = field(default_factory=set)
     """The (partition, bucket) of a bucket index that have a file group."""
@@ -88,6 +90,8 @@ class Model:
         Where Hudi merges the row with the stored one before the write, and the stored one wins, it is written again by
         the instant of the write; Penstock leaves the row out, or in its own partition to the merge.
         """
+        is_ordered = self.shape.merge_on_read and bool(self.shape.ordering) and not self.old_hudi
+        merges = by_hudi and (self.shape.partitioned or is_ordered)
         combined: dict[int, Entry] = {}
         for entry in entries:
             combined[entry.row.key] = self._merged(combined.get(entry.row.key), entry)
@@ -95,7 +99,10 @@ class Model:
             stored = [(home, cell) for (home, number), cell in self.cells.items() if number == key]
             live = [(home, cell, shown) for home, cell in stored if (shown := self.visible(cell))]
             if not live:
-                if not entry.delete:
+                in_base = [cell for _, cell in stored if cell.base is not None]
+                if in_base and by_hudi and self.shape.merge_on_read and not merges:
+                    in_base[0].log.append(entry)  # Hudi's index finds the base row, deleted or not
+                elif not entry.delete:
                     self.left += [self.cells.pop((home, key)) for home, _ in stored]
                     self.cells[self._home(entry.row), key] = Cell(base=entry)
                 continue
@@ -103,7 +110,7 @@ class Model:
             wins = self._merged(shown, entry) is entry
             moves = not entry.delete and home != self._home(entry.row)
             merges_first = self.shape.merge_on_read or moves or (entry.delete and self.shape.partitioned)
-            if not wins and by_hudi and merges_first:
+            if not wins and merges and merges_first:
                 self._put(cell, replace(shown, instant=entry.instant))
             elif wins and moves:
                 self._put(cell, Entry(entry.row, entry.instant, delete=True, always=True))

@@ -34,14 +34,37 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
-    """Penstock's clustering of all file groups, sorted by a column."""
+    """A clustering of all file groups, sorted by a column."""
 
     sort_by: str
+    planned_by_penstock: bool
+    run_by_penstock: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
     """Hudi's rollback of the newest write, which is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A savepoint of the newest write, which is complete."""
+
+    by_penstock: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSavepoint:
+    """The end of the savepoint."""
+
+    by_penstock: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """A restore of the table to the savepoint, which stays."""
+
+    by_penstock: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +76,7 @@ class Crash:
     """Of Penstock: the call of storage at which the process is killed."""
 
 
-Step = Write | Compaction | Clustering | Rollback | Crash
+Step = Write | Compaction | Clustering | Rollback | Savepoint | DeleteSavepoint | Restore | Crash
 
 
 @dataclass(slots=True)
@@ -69,6 +92,8 @@ class StepGenerator:
     wins over every row before it and loses against every row after it, so that their values must say the same."""
     max_level: int = len(ADDED)
     """The last schema change. 0.15.0 does not read a Parquet log block of a column that was widened later."""
+    clusters_by_hudi: bool = True
+    """Whether a clustering of Hudi changes no row (`hudi_deviations`, rule 8)."""
     clock: int = 10
     value: int = 0
     new_keys: int = 0
@@ -77,6 +102,9 @@ class StepGenerator:
     deleted: set[int] = field(default_factory=set)
     crashed: bool = False
     """Whether a failed write is pending."""
+    has_savepoint: bool = False
+    since_savepoint: int = 0
+    """Steps after the savepoint, or after the restore to it."""
 
     def next(self, model: Model) -> Step:
         """The next step of a table in this state."""
@@ -84,6 +112,9 @@ class StepGenerator:
         self.last = self._next(model)
         self.writes += isinstance(self.last, Write)
         self.crashed = isinstance(self.last, Crash)
+        self.since_savepoint = 0 if isinstance(self.last, Savepoint | Restore) else self.since_savepoint + 1
+        if isinstance(self.last, Savepoint | DeleteSavepoint):
+            self.has_savepoint = isinstance(self.last, Savepoint)
         return self.last
 
     def _next(self, model: Model) -> Step:
@@ -98,12 +129,12 @@ class StepGenerator:
             kinds["compact"] = 2.5
         if not self.shape.buckets:
             kinds["cluster"] = 1.2
-        if isinstance(self.last, Write) and not self.last.services and self.can_roll_back and self.writes > 1:
-            kinds["rollback"] = 1.0
+        kinds |= self._returns()
         if model.planned:
-            kinds |= {"overwrite": 0.0, "rollback": 0.0, "crash": 0.0, "cluster": 0.0}
+            # a savepoint of Hudi has only the newest slice of a group then, without the base file beneath its logs
+            kinds |= dict.fromkeys(("overwrite", "rollback", "crash", "cluster", "restore", "savepoint"), 0.0)
         if self.crashed:  # a write rolls it back
-            kinds |= {"compact": 0.0, "rollback": 0.0, "crash": 0.0, "cluster": 0.0}
+            kinds |= dict.fromkeys(("compact", "rollback", "crash", "cluster", "restore", "delete_savepoint"), 0.0)
         kind = self.draw.choices(list(kinds), weights=list(kinds.values()))[0]
         match kind:
             case "compact" if model.planned:
@@ -112,12 +143,30 @@ class StepGenerator:
                 step = self.draw.choice(("schedule", "scheduleAndExecute"))
                 return Compaction(step, by_penstock=self.draw.random() < 0.5)
             case "cluster":
-                return Clustering(self.draw.choice(("id", "qty")))
+                sort_by = self.draw.choice(("id", "qty"))
+                planned_by_penstock, run_by_penstock = self.draw.random() < 0.5, self.draw.random() < 0.5
+                return Clustering(sort_by, planned_by_penstock, run_by_penstock or not self.clusters_by_hudi)
             case "rollback":
                 return Rollback()
+            case "savepoint" | "delete_savepoint" | "restore":
+                # Penstock refuses tables with a metadata table
+                by_penstock = self.draw.random() < 0.5 and not self.shape.metadata
+                if kind == "restore":
+                    return Restore(by_penstock)
+                return Savepoint(by_penstock) if kind == "savepoint" else DeleteSavepoint(by_penstock)
             case "crash":
                 return Crash(self.write(model, "upsert", services=False), self.draw.randint(1, 30))
         return self.write(model, kind)
+
+    def _returns(self) -> dict[str, float]:
+        """Weights of the steps that go back to an older state."""
+        follows_write = isinstance(self.last, Write) and not self.last.services
+        return {
+            "rollback": 1.0 if follows_write and self.can_roll_back and self.writes > 1 else 0.0,
+            "savepoint": 2.0 if follows_write and not self.has_savepoint else 0.0,
+            "delete_savepoint": 0.3 if self.has_savepoint and self.since_savepoint else 0.0,
+            "restore": 2.0 if self.has_savepoint and self.since_savepoint > 1 else 0.0,
+        }
 
     def write(self, model: Model, kind: str, *, services: bool = True) -> Write:
         """A write of the kind, by one of the two."""

@@ -13,6 +13,8 @@ from penstock.engine.table_services.archive import archive
 from penstock.engine.table_services.clean import clean
 from penstock.engine.table_services.clustering import cluster
 from penstock.engine.table_services.compaction import compact
+from penstock.engine.table_services.restore import restore
+from penstock.engine.table_services.savepoints import delete_savepoint, savepoint
 from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
 from penstock.writer.index.new_groups import FileSizes
@@ -60,6 +62,7 @@ def hudis_options(shape: Shape) -> dict[str, str]:
         "hoodie.clean.automatic": "false",
         "hoodie.archive.automatic": "false",
         **{f"hoodie.{step}.shuffle.parallelism": "1" for step in ("insert", "upsert", "delete", "bulkinsert")},
+        **{f"hoodie.{index}.index.parallelism": "1" for index in ("simple", "global.simple", "bloom")},
     }
     if shape.ordering:
         options["hoodie.datasource.write.precombine.field"] = "seq"
@@ -198,26 +201,87 @@ class Writers:
         )
         return results[-1].instant if results else ""
 
-    def clustered(self, sort_by: str) -> str:
-        """Penstock's clustering; its instant, '' if there was nothing to cluster."""
-        results = cluster(str(self.path), sort_by=[sort_by], index="simple", timeline_timezone="UTC", sole_writer=True)
-        return results[-1].instant if results else ""
+    def cluster(self, part: str, sort_by: str, *, by_penstock: bool) -> bool:
+        """A part of a clustering, `schedule` or `execute`; whether there was something to do."""
+        if not by_penstock:
+            call = f"CALL run_clustering(path => '{self.path}', op => '{part}', order => '{sort_by}')"
+            self._call(self.options, call)
+            return True
+        sorting = [sort_by] if part == "schedule" else []
+        return bool(
+            cluster(
+                str(self.path),
+                sort_by=sorting,
+                index=self.shape.index,
+                schedule_only=part == "schedule",
+                run_only=part == "execute",
+                timeline_timezone="UTC",
+                sole_writer=True,
+            )
+        )
 
     def compact(self, step: str) -> str:
         """Hudi's compaction; its instant."""
-        options = {key: value for key, value in self.options.items() if value}
-        call = f"CALL run_compaction(op => '{step}', path => '{self.path}')"
-        self.hudi.script(options | {"hoodie.compact.inline.max.delta.commits": "1"}, [call])
+        options = self.options | {"hoodie.compact.inline.max.delta.commits": "1"}
+        self._call(options, f"CALL run_compaction(op => '{step}', path => '{self.path}')")
         folder = self.path / ".hoodie" / ("timeline" if self.shape.version == 9 else "")
         return max((path.name.partition(".")[0] for path in folder.glob("*.compaction.requested")), default="")
 
     def roll_back(self, instant: str) -> None:
         """Hudi's rollback of a completed instant."""
+        self._call_by_name(f"rollback_to_instant(table => '{NAME}', instant_time => '{instant}')")
+
+    def savepoint(self, instant: str, *, by_penstock: bool) -> None:
+        """A savepoint of a completed write."""
+        if by_penstock:
+            savepoint(str(self.path), instant, timeline_timezone="UTC")
+        else:
+            self._call_by_name(f"create_savepoint(table => '{NAME}', commit_time => '{instant}')")
+
+    def delete_savepoint(self, instant: str, *, by_penstock: bool) -> None:
+        """The end of a savepoint."""
+        if by_penstock:
+            delete_savepoint(str(self.path), instant, timeline_timezone="UTC")
+        else:
+            self._call_by_name(f"delete_savepoint(table => '{NAME}', instant_time => '{instant}')")
+
+    def restore(self, instant: str, *, by_penstock: bool) -> None:
+        """A restore to the savepoint of an instant."""
+        if by_penstock:
+            restore(str(self.path), instant, timeline_timezone="UTC", sole_writer=True)
+        else:
+            self._call_by_name(f"rollback_to_savepoint(table => '{NAME}', instant_time => '{instant}')")
+
+    def metadata_differences(self) -> set[tuple[str, str, int]]:
+        """The (partition, file, size) that only Hudi's metadata table has, or only the folders.
+
+        The procedure's own listing of folders is not used: 1.2.0 takes it from the metadata table too, so that it finds
+        no missing file.
+        """
+        self.hudi.call(f"CREATE TABLE {NAME} USING hudi LOCATION '{self.path}'")
+        rows = self.hudi.call(f"CALL validate_metadata_table_files(table => '{NAME}', verbose => true)")
+        self.hudi.call(f"DROP TABLE {NAME}")
+        files = [path for path in self.path.rglob("*") if path.is_file() and ".hoodie" not in path.parts]
+        in_folders = {
+            (str(path.parent.relative_to(self.path)).removeprefix("."), path.name, path.stat().st_size)
+            for path in files
+            if not path.name.endswith(".crc") and not path.name.startswith(".hoodie_partition_metadata")
+        }
+        return in_folders ^ {
+            (row["partition"], row["file_name"], row["metadata_size"]) for row in rows if row["is_present_in_metadata"]
+        }
+
+    def _call(self, options: dict[str, str], *statements: str) -> None:
+        """Statements of Hudi under these options."""
+        self.hudi.script({name: text for name, text in options.items() if text}, list(statements))
+
+    def _call_by_name(self, procedure: str) -> None:
+        """A procedure of Hudi that finds the table by its name in the catalog."""
         create = f"CREATE TABLE {NAME} USING hudi LOCATION '{self.path}'"
-        call = f"CALL rollback_to_instant(table => '{NAME}', instant_time => '{instant}')"
         # 0.15.0 takes the schema of later writes from the catalog's table of this name
-        options = {name: self.options[name] for name in self.options if name.startswith("hoodie.metadata.")}
-        self.hudi.script(options, [create, call, f"DROP TABLE {NAME}"])
+        names = ("hoodie.metadata.", "hoodie.write.table.version", "hoodie.write.auto.upgrade")
+        options = {name: self.options[name] for name in self.options if name.startswith(names)}
+        self._call(options, create, f"CALL {procedure}", f"DROP TABLE {NAME}")
 
     def read(self, **options: str) -> pa.Table:
         """Penstock's rows."""

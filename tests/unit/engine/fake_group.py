@@ -108,6 +108,7 @@ class FakeGroup:
     ordinals: dict[SplitRef, int] = field(default_factory=dict)
     reports: dict[SplitRef, SplitReport | None] = field(default_factory=dict)
     responses: dict[str, tuple[int, GroupAnswer]] = field(default_factory=dict)
+    received: list[int | None] = field(default_factory=list)
     granted: dict[str, set[SplitRef]] = field(default_factory=dict)
     joins: dict[str, Joined] = field(default_factory=dict)
     spec: GroupSpec | None = None
@@ -137,9 +138,15 @@ class FakeGroup:
         return LEASE_MS
 
     def request_splits(
-        self, member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = ()
+        self,
+        member: Member,
+        max_splits: int,
+        sequence: int,
+        without: tuple[str, ...] = (),
+        received: int | None = None,
     ) -> GroupAnswer:
         self._record_call("request", member, max_splits, sequence)
+        self.received.append(received)
         self._require(member)
         last, answer = self.responses.get(member.reader_id, (0, None))
         if sequence != last or answer is None:

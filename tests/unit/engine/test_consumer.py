@@ -42,6 +42,19 @@ def test_batches_are_in_order_with_split_and_ordinals(new_consumer: ConsumerFact
     assert [call[0] for call in group.calls].count("leave") == 1
 
 
+def test_requests_say_which_splits_were_received(
+    new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock
+) -> None:
+    with new_consumer(max_splits=2) as consumer:
+        assert polled(consumer) == ALL
+        clock.now += 60_000 // 10
+        assert consumer.poll(0) is None
+        assert group.received == [0, 1, 2, 2], "the third answer has no splits"
+        consumer.join()
+        consumer.poll(0)
+        assert group.received[4:5] == [0], "of the new epoch"
+
+
 def test_poll_commits_nothing(new_consumer: ConsumerFactory, group: FakeGroup) -> None:
     with new_consumer() as consumer:
         polled(consumer)

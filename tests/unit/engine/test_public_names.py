@@ -22,12 +22,14 @@ ROOT = pathlib.Path(__file__).parents[3]
 NAMES = [
     "ArchiveResult",
     "CleanResult",
+    "CleanerHold",
     "ClusteringSizes",
     "ConsumedBatch",
     "Consumer",
     "MaintainResult",
     "PlannedSplit",
     "Position",
+    "ReaderSavepoints",
     "ResetOutcome",
     "RestoreResult",
     "SavepointResult",
@@ -55,6 +57,7 @@ NAMES = [
     "restore",
     "rollback",
     "savepoint",
+    "savepoint_readers",
     "spark",
     "write",
 ]

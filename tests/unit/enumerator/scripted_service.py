@@ -151,10 +151,10 @@ class Script:
             raise self.fails.pop(0)
         return before_snapshot(Progress(at(self.newest), layout=2), self._plan(name, self.newest).splits)
 
-    def lags(self, path: str, places: Any) -> list[GroupLag]:
+    def lags(self, path: str, places: Any, readers: Any = ()) -> list[GroupLag]:
         return [self.lag(path, *place) for place in places]
 
-    def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
+    def lag(self, path: str, progress: Progress, committed: Position, reader: Any = None) -> GroupLag:
         return LAG
 
 

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
+from penstock.engine.cli.commands.table_services.options import DryRun, Form, Table, Zone
 from penstock.engine.cli.output.rows import ReportFormat, write_json
 
 
 def archive(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="Path of a table on a local file system.")],
+    table: Table,
     keep_min: Annotated[int, typer.Option("--keep-min", help="Completed writes that stay on the timeline.")] = 20,
     keep_max: Annotated[
         int, typer.Option("--keep-max", help="Archive nothing as long as there are no more completed writes.")
@@ -18,11 +19,9 @@ def archive(
     delta_commits: Annotated[
         int, typer.Option("--delta-commits", help="Deltacommits after which a compaction is due; so many stay.")
     ] = 5,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; list what would be archived.")] = False,
-    timeline_timezone: Annotated[
-        str, typer.Option("--timeline-timezone", metavar="ZONE", help="Zone of the writers of a LOCAL timeline.")
-    ] = "",
-    form: Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")] = ReportFormat.TABLE,
+    dry_run: DryRun = False,
+    timeline_timezone: Zone = "",
+    form: Form = ReportFormat.TABLE,
 ) -> None:
     """Move old instants from the active timeline to the archive."""
     from penstock.engine.table_services.archive import archive as archive_table

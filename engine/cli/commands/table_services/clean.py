@@ -6,11 +6,30 @@ from typing import Annotated
 
 import typer
 
+from penstock.engine.cli.commands.table_services.options import (
+    CONNECTING,
+    DryRun,
+    Form,
+    HoldAtMost,
+    HoldCheckpoints,
+    HoldFor,
+    Server,
+    ServerTable,
+    Table,
+    Zone,
+    hold_of_flags,
+)
+from penstock.engine.cli.commands.table_services.output import print_holds
+from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
+from penstock.proto.options.registry import EntryPoint
 
 
+@with_registry_flags(only=CONNECTING, entry_point=EntryPoint.CONSUMER)
 def clean(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="Path of a table on a local file system.")],
+    context: typer.Context,
+    table: Table,
+    flags: dict[str, str | None],
     commits: Annotated[
         int | None,
         typer.Option("--commits", help="Keep the states at the newest commits; 10 by default.", show_default=False),
@@ -22,7 +41,7 @@ def clean(
         int | None,
         typer.Option("--file-versions", help="Keep the newest slices of each file group.", show_default=False),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing; list what would be deleted.")] = False,
+    dry_run: DryRun = False,
     keep_from: Annotated[
         str | None,
         typer.Option(
@@ -32,30 +51,34 @@ def clean(
             show_default=False,
         ),
     ] = None,
-    timeline_timezone: Annotated[
-        str, typer.Option("--timeline-timezone", metavar="ZONE", help="Zone of the writers of a LOCAL timeline.")
-    ] = "",
-    form: Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")] = ReportFormat.TABLE,
+    hold_for: HoldFor = None,
+    hold_checkpoint: HoldCheckpoints = None,
+    hold_at_most: HoldAtMost = None,
+    server: Server = None,
+    server_table: ServerTable = None,
+    timeline_timezone: Zone = "",
+    form: Form = ReportFormat.TABLE,
 ) -> None:
     """Delete the files that only older states of a table need."""
     from dataclasses import asdict
 
-    from penstock.engine.table_services.clean import clean as clean_table
+    from penstock.engine.table_services.clean import clean_policy, clean_serviced, oldest_of
+    from penstock.engine.table_services.holding.readers import held_by
+    from penstock.engine.table_services.serviced_table import open_serviced
+    from penstock.writer.table_services.retention import reader_position
 
-    result = clean_table(
-        table,
-        commits=commits,
-        hours=hours,
-        file_versions=file_versions,
-        dry_run=dry_run,
-        keep_from=keep_from,
-        timeline_timezone=timeline_timezone,
-    )
+    hold = hold_of_flags(context, flags, hold_for, hold_checkpoint, hold_at_most, server, server_table)
+    policy = clean_policy(commits, hours, file_versions)
+    serviced = open_serviced(table, timeline_timezone, keeps_metadata=True)
+    held = held_by(serviced, hold)
+    oldest = oldest_of(reader_position(keep_from), held.position)
+    result = clean_serviced(serviced, policy, oldest, held, dry_run=dry_run)
     if form is ReportFormat.JSON:
         write_json({"table": table, "dry_run": dry_run, **asdict(result)})
         return
     if dry_run:
         write_text_table(("would delete",), [(path,) for path in (*result.files, *result.partitions)])
+        print_holds(result.holds)
         return
     rows = [
         ("instant", result.instant),
@@ -66,3 +89,4 @@ def clean(
         ("partitions", ", ".join(result.partitions)),
     ]
     write_text_table(("field", "value"), rows)
+    print_holds(result.holds)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock.engine.cli.output.rows import ReportFormat
+
+if TYPE_CHECKING:
+    from penstock.engine.table_services.holding.readers import HoldOptions
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="Path of a table on a local file system.")]
 Partitions = Annotated[
@@ -25,3 +28,69 @@ SoleWriter = Annotated[
     bool, typer.Option("--sole-writer", help="Nobody else writes the table: what is pending was killed.")
 ]
 Form = Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")]
+
+CONNECTING = ("serverCa", "serverCert", "serverKey", "serverToken")
+"""Options for the connection to the server, beside its address."""
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="HOST:PORT",
+        help="The server of the groups and streams that hold the cleaner.",
+        show_default=False,
+    ),
+]
+HoldFor = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hold-for",
+        metavar="NAME",
+        help="Keep what this consumer group or stream of --server has not read; may be repeated.",
+    ),
+]
+HoldCheckpoints = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--hold-checkpoint",
+        metavar="FOLDER",
+        help="Keep what the Spark query of this checkpoint has not read; may be repeated.",
+    ),
+]
+HoldAtMost = Annotated[
+    str | None,
+    typer.Option(
+        "--hold-at-most",
+        metavar="DURATION|N commits",
+        help="A reader that has been behind for longer, such as 48h, is no longer kept for. No default.",
+        show_default=False,
+    ),
+]
+ServerTable = Annotated[
+    str | None,
+    typer.Option(
+        "--server-table",
+        metavar="NAME",
+        help="The table's name on that server, if the server has it at another path.",
+        show_default=False,
+    ),
+]
+
+
+def hold_of_flags(
+    context: typer.Context,
+    flags: dict[str, str | None],
+    hold_for: list[str] | None,
+    hold_checkpoints: list[str] | None,
+    hold_at_most: str | None,
+    server: str | None,
+    server_table: str | None,
+) -> HoldOptions:
+    """The readers that hold the cleaner, and the server that knows them."""
+    from penstock.engine.cli.shell import given_options, shell_of
+    from penstock.engine.table_services.holding.readers import checked_hold_options
+    from penstock.proto.options.registry import EntryPoint
+
+    options = given_options(shell_of(context), {**flags, "server": server}, entry_point=EntryPoint.CONSUMER)
+    return checked_hold_options(
+        hold_for or (), hold_checkpoints or (), hold_at_most, options.server, server_table, options.access
+    )

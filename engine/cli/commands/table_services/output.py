@@ -12,6 +12,7 @@ from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text
 
 if TYPE_CHECKING:
     from penstock.engine.table_services.results import ServiceResult
+    from penstock.writer.table_services.holds import CleanerHold
 
 
 def print_results(table: str, results: Iterable[ServiceResult], form: ReportFormat, nothing: str) -> None:
@@ -25,6 +26,14 @@ def print_results(table: str, results: Iterable[ServiceResult], form: ReportForm
         return
     names = ("instant", "state", "groups", "files", "read_bytes", "rows", "written_bytes", "partitions")
     write_text_table(names, [tuple(_text(entry[name]) for name in names) for entry in fields])
+
+
+def print_holds(holds: Iterable[CleanerHold]) -> None:
+    """Prints a line for each reader that was named to hold the cleaner."""
+    from penstock.writer.table_services.holds import hold_text
+
+    for hold in holds:
+        typer.echo(hold_text(hold))
 
 
 def _text(value: object) -> str:

@@ -2,30 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.engine.cli.output.rows import ReportFormat, write_json
+from penstock.engine.cli.commands.table_services.options import (
+    CONNECTING,
+    DryRun,
+    Form,
+    HoldAtMost,
+    Server,
+    ServerTable,
+    Table,
+    Zone,
+    hold_of_flags,
+)
+from penstock.engine.cli.commands.table_services.output import print_holds
+from penstock.engine.cli.flags import with_registry_flags
+from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
+from penstock.proto.options.registry import EntryPoint
 
-_Table = Annotated[str, typer.Argument(metavar="TABLE", help="Path of a table on a local file system.")]
-_Form = Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
-_Zone = Annotated[
-    str, typer.Option("--timeline-timezone", metavar="ZONE", help="Zone of the writers of a LOCAL timeline.")
-]
+if TYPE_CHECKING:
+    from penstock.engine.table_services.holding.readers import HoldOptions
 
 
+@with_registry_flags(only=CONNECTING, entry_point=EntryPoint.CONSUMER)
 def savepoint(
-    table: _Table,
+    context: typer.Context,
+    table: Table,
+    flags: dict[str, str | None],
     instant: Annotated[
         str | None, typer.Argument(metavar="INSTANT", help="A completed write; by default the newest.")
     ] = None,
     comment: Annotated[str, typer.Option("--comment", help="Recorded with the savepoint.")] = "",
     delete: Annotated[bool, typer.Option("--delete", help="Delete the savepoint of INSTANT.")] = False,
-    dry_run: _DryRun = False,
-    timeline_timezone: _Zone = "",
-    form: _Form = ReportFormat.TABLE,
+    for_group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--for-group",
+            metavar="NAME",
+            help="Savepoints of the writes that this consumer group or stream of --server has not read; those that it "
+            "has read are deleted. May be repeated.",
+        ),
+    ] = None,
+    for_checkpoint: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--for-checkpoint",
+            metavar="FOLDER",
+            help="The same for the Spark query of this checkpoint; may be repeated.",
+        ),
+    ] = None,
+    hold_at_most: HoldAtMost = None,
+    server: Server = None,
+    server_table: ServerTable = None,
+    dry_run: DryRun = False,
+    timeline_timezone: Zone = "",
+    form: Form = ReportFormat.TABLE,
 ) -> None:
     """Protect the files of a write from cleans, so that the table can be restored to it."""
     from dataclasses import asdict
@@ -34,6 +67,12 @@ def savepoint(
     from penstock.engine.table_services.savepoints import savepoint as make
     from penstock.proto.errors import ConfigurationError
 
+    hold = hold_of_flags(context, flags, for_group, for_checkpoint, hold_at_most, server, server_table)
+    if hold.at_most is not None:
+        if instant is not None or delete or comment:
+            raise ConfigurationError("--for-group and --for-checkpoint: give no INSTANT, no --comment and no --delete")
+        _savepoint_readers(table, hold, dry_run, timeline_timezone, form)
+        return
     if delete:
         if instant is None or dry_run:
             raise ConfigurationError("--delete: give the INSTANT of the savepoint, and no --dry-run")
@@ -51,17 +90,34 @@ def savepoint(
     typer.echo(f"the savepoint of {result.instant} {done} {result.files} files, {result.protected_bytes:,} bytes")
 
 
+def _savepoint_readers(table: str, hold: HoldOptions, dry_run: bool, zone: str, form: ReportFormat) -> None:
+    from dataclasses import asdict
+
+    from penstock.engine.table_services.holding.savepoints import savepoints_of_readers
+
+    result = savepoints_of_readers(table, hold, dry_run=dry_run, timeline_timezone=zone)
+    if form is ReportFormat.JSON:
+        write_json({"table": table, "dry_run": dry_run, **asdict(result)})
+        return
+    rows = [("would make" if dry_run else "made", one.instant, f"{one.files} files, {one.protected_bytes:,} bytes")
+            for one in result.made]  # fmt: skip
+    rows += [("kept", instant, "-") for instant in result.kept]
+    rows += [("would delete" if dry_run else "deleted", instant, "-") for instant in result.deleted]
+    write_text_table(("savepoint", "instant", "protects"), rows)
+    print_holds(result.holds)
+
+
 def restore(
-    table: _Table,
+    table: Table,
     savepoint: Annotated[
         str | None, typer.Argument(metavar="SAVEPOINT", help="The instant of a savepoint; by default the newest one.")
     ] = None,
-    dry_run: _DryRun = False,
+    dry_run: DryRun = False,
     sole_writer: Annotated[
         bool, typer.Option("--sole-writer", help="Nobody else writes the table: roll pending writes back.")
     ] = False,
-    timeline_timezone: _Zone = "",
-    form: _Form = ReportFormat.TABLE,
+    timeline_timezone: Zone = "",
+    form: Form = ReportFormat.TABLE,
 ) -> None:
     """Take a table back to a savepoint: remove all later writes and their rows."""
     from dataclasses import asdict

@@ -20,7 +20,13 @@ class Lake:
     """A table in which each upsert replaces one row of each city."""
 
     def __init__(
-        self, folder: pathlib.Path, version: int = 9, kind: str = "copy_on_write", name: str = "trips"
+        self,
+        folder: pathlib.Path,
+        version: int = 9,
+        kind: str = "copy_on_write",
+        name: str = "trips",
+        change_logging: str | None = None,
+        metadata_table: bool = False,
     ) -> None:
         self.path = folder / name
         self.states: dict[str, list[tuple[str, int]]] = {}
@@ -34,6 +40,8 @@ class Lake:
             table_type=kind,
             table_version=version,
             buckets=1,
+            change_logging=change_logging,
+            metadata_table=metadata_table,
         )
 
     def write(self, times: int = 1, cities: tuple[str, ...] = CITIES, operation: str = "upsert") -> str:

@@ -10,7 +10,7 @@ import penstock
 from penstock.engine.table_services import archive as archive_module
 from penstock.engine.table_services.archive import ArchiveResult, archive
 from penstock.engine.table_services.clean import clean
-from penstock.proto.errors import ConfigurationError, CorruptFile, UnsupportedFeature, WriteConflict
+from penstock.proto.errors import ConfigurationError, CorruptFile, WriteConflict
 from penstock.table.timeline.archive_v2 import history_files, history_version, manifest_versions
 from penstock.table.timeline.instants import WRITE_ACTIONS
 from penstock.writer.table_services import archival
@@ -161,7 +161,3 @@ def test_refusals(tmp_path: pathlib.Path) -> None:
     lake = Lake(tmp_path)
     with pytest.raises(ConfigurationError, match="keep_min=5, keep_max=5"):
         archive(str(lake.path), keep_min=5, keep_max=5)
-    with (lake.path / ".hoodie/hoodie.properties").open("a") as properties:
-        properties.write("hoodie.table.metadata.partitions=files\n")
-    with pytest.raises(UnsupportedFeature, match="metadata table"):
-        archive(str(lake.path))

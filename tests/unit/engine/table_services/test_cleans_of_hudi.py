@@ -87,7 +87,7 @@ def test_plan_is_that_of_hudi(
     plan, table = before_clean(golden.copy(name, tmp_path))
     earliest = table.timeline().completed_write(plan.earliest)
     assert earliest is not None
-    monkeypatch.setattr(cleans, "retention", lambda *_: Retention(earliest, plan.earliest))
+    monkeypatch.setattr(cleans, "retention", lambda *_, **__: Retention(earliest, plan.earliest))
     serviced = ServicedTable(
         table=table, storage=open_writable(table.base_path), environment=WriteEnvironment(zone=UTC)
     )

@@ -78,7 +78,7 @@ def test_rows_keep_their_order_without_columns_to_sort_by(lake: Lake) -> None:
 
 @both
 def test_nulls_are_first_and_the_columns_are_in_order(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.table_services.sorted_rows._BATCH_ROWS", 3)
+    monkeypatch.setattr("penstock.engine.table_services.slice_rows._BATCH_ROWS", 3)
     cluster(str(lake.path), sort_by=["_hoodie_is_deleted", "seq", "id"], partitions=["oslo"])
     rows = penstock.read(str(lake.path), where="city = 'oslo'").read_all()
     keys = list(zip(rows["seq"].to_pylist(), rows["id"].to_pylist(), strict=True))

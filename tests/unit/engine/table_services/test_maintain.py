@@ -161,7 +161,7 @@ def test_all_failures_are_told_and_the_first_is_raised(tmp_path: pathlib.Path, m
     def refuses(*_: object, **__: object) -> None:
         raise UnsupportedFeature("not of this table")
 
-    monkeypatch.setattr(maintain_module, "clean", fails)
+    monkeypatch.setattr(maintain_module, "clean_serviced", fails)
     monkeypatch.setattr(maintain_module, "archive", refuses)
     with pytest.raises(StorageError) as failed:
         maintain(str(lake.path), **SMALL)
@@ -176,7 +176,7 @@ def test_all_failures_are_told_and_the_first_is_raised(tmp_path: pathlib.Path, m
 def test_bug_is_no_failed_service(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = Lake(tmp_path)
     lake.write()
-    monkeypatch.setattr(maintain_module, "clean", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(maintain_module, "clean_serviced", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         maintain(str(lake.path))
 

@@ -139,3 +139,15 @@ def test_columns_of_a_table_are_those_of_its_schema(tmp_path: pathlib.Path) -> N
     lines = properties.read_text().splitlines(keepends=True)
     properties.write_text("".join(line for line in lines if "create.schema" not in line))
     assert table_columns(str(tmp_path / "t")).names == []
+
+
+def test_folders_of_a_single_file_are_no_columns(tmp_path: pathlib.Path) -> None:
+    """A folder of files has the columns that its own folders name, but a file has only those that it holds."""
+    single = tmp_path / "p=1" / "rows.parquet"
+    single.parent.mkdir()
+    pq.write_table(ROWS, single)
+    assert read_rows(str(single)).read_all().equals(ROWS)
+    folder = tmp_path / "rows.parquet"
+    (folder / "p=1").mkdir(parents=True)
+    pq.write_table(ROWS, folder / "p=1" / "x.parquet")
+    assert read_rows(str(folder)).read_all().schema.names == ["id", "n", "p"]

@@ -22,6 +22,7 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.table.hudi_table import open_table
 from penstock.table.timeline.instants import Instant
+from penstock.table.timeline.services.holds import RecordedHold
 from penstock.table.timeline.services.plans import CleanMetadata
 from penstock.table.timeline.zones import instant_ms
 from tests.scripted_facts import at, facts, stat
@@ -81,6 +82,40 @@ def test_time_to_loss_of_a_cleaner_that_keeps_hours() -> None:
     hours = Retention(key(5, 30), CleanMetadata(key(2, 30), key(5), (), BY_HOURS))
     assert lag_at(at(key(3, 10)), hours).loss_seconds == 0
     assert lag_at(at(key(3, 10)), hours, now_ms=ms(6)).loss_seconds == 3600.0
+
+
+HELD = (
+    RecordedHold(kind="group", name="commits", commits=5),
+    RecordedHold(kind="group", name="hours", seconds=5 * 3600.0),
+    RecordedHold(kind="stream", name="commits", commits=3),
+)
+
+
+def held_at(reader: tuple[str, str] | None, now_hour: int = 6, after: int = 2) -> Any:
+    """The lag of a reader after an hour's instant; the newest clean retains the next one, and records the holds."""
+    clean = CleanMetadata(key(after + 1), key(5), (), "KEEP_LATEST_COMMITS", holds=HELD)
+    return lag_at(at(key(after, 10)), Retention(key(5, 30), clean), now_ms=ms(0) + now_hour * HOUR_MS, reader=reader)
+
+
+def test_time_to_loss_of_a_reader_that_holds_the_cleaner_is_what_is_left_of_its_bound() -> None:
+    plain = held_at(None)
+    assert (plain.commits, plain.loss_commits, plain.holds_cleaner) == (3, 1, False)
+    commits = held_at(("group", "commits"))
+    assert (commits.loss_commits, commits.loss_seconds, commits.holds_cleaner) == (3, None, True)
+    hours = held_at(("group", "hours"))
+    assert (hours.loss_commits, hours.holds_cleaner) == (None, True)
+    assert hours.loss_seconds == 5 * 3600 - hours.seconds
+    assert held_at(("stream", "commits")).loss_commits == 1
+    for other in (("stream", "hours"), ("group", "other")):
+        assert held_at(other) == plain
+
+
+def test_reader_beyond_its_bound_or_without_lag_does_not_hold_the_cleaner() -> None:
+    for reader in (("group", "hours"), ("stream", "commits")):
+        late = held_at(reader, now_hour=60, after=1)
+        assert not late.holds_cleaner and late == held_at(None, now_hour=60, after=1)
+    caught_up = held_at(("group", "commits"), after=5)
+    assert not caught_up.holds_cleaner and caught_up == held_at(None, after=5)
 
 
 def test_time_to_loss_is_unknown_without_a_clean_or_with_file_versions() -> None:

@@ -70,10 +70,10 @@ class Dated(Script):
             else result
         )
 
-    def lags(self, path: str, places: Any) -> list[GroupLag]:
+    def lags(self, path: str, places: Any, readers: Any = ()) -> list[GroupLag]:
         return [self.lag(path, *place) for place in places]
 
-    def lag(self, path: str, progress: object, committed: object) -> GroupLag:
+    def lag(self, path: str, progress: object, committed: object, reader: object = None) -> GroupLag:
         return GroupLag(commits=2, size_bytes=5, seconds=1.0, loss_commits=1, loss_seconds=9_000.0)
 
 

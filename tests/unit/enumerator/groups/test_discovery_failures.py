@@ -88,10 +88,10 @@ class Hostile(Script):
         self._fail("advance", path)
         return super().advance(path, name, following)
 
-    def lags(self, path: str, places: Any) -> list[GroupLag]:
+    def lags(self, path: str, places: Any, readers: Any = ()) -> list[GroupLag]:
         return [self.lag(path, *place) for place in places]
 
-    def lag(self, path: str, progress: Progress, committed: Position) -> GroupLag:
+    def lag(self, path: str, progress: Progress, committed: Position, reader: Any = None) -> GroupLag:
         self._fail("lag", path)
         return LAG
 

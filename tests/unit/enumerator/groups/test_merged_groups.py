@@ -50,6 +50,8 @@ def test_lags_are_summed_and_the_nearest_loss_counts() -> None:
     far = GroupLag(commits=5, size_bytes=1, seconds=60.0, loss_commits=9, loss_seconds=7.0)
     assert merged_lag([near, far]) == GroupLag(commits=6, size_bytes=11, seconds=60.0, loss_commits=1, loss_seconds=7.0)
     assert merged_lag([]) is None
+    both = merged_lag([near, replace(far, holds_cleaner=True)])
+    assert both is not None and both.holds_cleaner
 
 
 def test_worst_tables_of_each_group_over_tables_are_shown() -> None:

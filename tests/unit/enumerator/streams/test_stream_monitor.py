@@ -28,7 +28,10 @@ class Tables:
     calls: list[tuple[str, int]] = field(default_factory=list)
     events: list[Observation] = field(default_factory=list)
 
-    def lags(self, table: str, positions: Sequence[tuple[Progress, Position]]) -> list[GroupLag]:
+    def lags(
+        self, table: str, positions: Sequence[tuple[Progress, Position]], readers: Sequence[tuple[str, str]]
+    ) -> list[GroupLag]:
+        assert [kind for kind, _ in readers] == ["stream"] * len(positions)
         self.calls.append((table, len(positions)))
         numbers = [int(position.order_key) for _, position in positions]
         if set(numbers) & set(self.broken):

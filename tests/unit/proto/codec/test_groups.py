@@ -135,6 +135,7 @@ lags = st.builds(
     seconds=durations,
     loss_commits=st.none() | numbers,
     loss_seconds=st.none() | durations,
+    holds_cleaner=st.booleans(),
 )
 readers = st.builds(ReaderState, reader_id=names, epoch=numbers, held_splits=counts, lease_left_ms=numbers)
 descriptions = st.builds(
@@ -177,9 +178,11 @@ def test_joined_round_trips(member: Member, lease_ms: int) -> None:
 @given(members, st.integers(1, 1000), numbers)
 def test_request_for_splits_round_trips(member: Member, most: int, sequence: int) -> None:
     message = wired(calls.ask_to_message(member, most, sequence))
-    assert calls.ask_from_message(message) == (member, most, sequence, ())
-    message = wired(calls.ask_to_message(member, most, sequence, ("s.a", "s.b")))
-    assert calls.ask_from_message(message) == (member, most, sequence, ("s.a", "s.b"))
+    assert calls.ask_from_message(message) == (member, most, sequence, (), None)
+    message = wired(calls.ask_to_message(member, most, sequence, received=0))
+    assert calls.ask_from_message(message) == (member, most, sequence, (), 0)
+    message = wired(calls.ask_to_message(member, most, sequence, ("s.a", "s.b"), sequence))
+    assert calls.ask_from_message(message) == (member, most, sequence, ("s.a", "s.b"), sequence)
 
 
 @pytest.mark.parametrize("idle_us", [None, 5])

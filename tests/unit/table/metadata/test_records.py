@@ -105,7 +105,8 @@ class TestValidity:
         ):
             assert first_not_recorded(timeline(*names), own) == lacking
         fresh = timeline("00000000000000000_25.deltacommit")
-        assert first_not_recorded(timeline("20_22.commit"), fresh) == "20"
+        assert first_not_recorded(timeline("20_22.commit"), fresh) == "", "completed before it was created"
+        assert first_not_recorded(timeline("20_22.commit", "24_26.commit", "27_28.commit"), fresh) == "24"
         assert first_not_recorded(timeline(), fresh) == ""
 
 

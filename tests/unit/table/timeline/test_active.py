@@ -125,9 +125,11 @@ def test_empty_timeline_shows_nothing() -> None:
     assert not is_committed(timeline, "0") and not is_committed(timeline, "")
 
 
-def test_all_writes_savepointed_leaves_no_first_active() -> None:
-    timeline = _timeline(1, ["001.commit", "001.savepoint"])
-    assert timeline.first_active == "" and is_committed(timeline, "001") and not is_committed(timeline, "000")
+def test_first_active_is_the_first_savepoint_if_all_writes_have_one() -> None:
+    """As after an archival and a restore: the rows of archived writes stay (`interop/test_restore.py`)."""
+    timeline = _timeline(1, ["001.commit", "001.savepoint", "003.commit", "003.savepoint"])
+    assert timeline.first_active == "001" and is_committed(timeline, "001")
+    assert is_committed(timeline, "000") and not is_committed(timeline, "002")
 
 
 def test_two_completed_files_of_one_instant_are_an_error() -> None:

@@ -55,6 +55,14 @@ def test_data_comes_first_then_deletes() -> None:
     assert keys == ["a", "b", "c"]
 
 
+def test_statistics_are_those_of_constant_meta_columns() -> None:
+    columns = ["_hoodie_commit_time", "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_file_name", "n"]
+    [(_, content)] = blocks([pa.RecordBatch.from_pydict({name: ["a", "a"] for name in columns})], [])
+    row_group = pq.read_metadata(pa.BufferReader(content)).row_group(0)
+    statistics = [row_group.column(place).statistics for place in range(len(columns))]
+    assert [known is not None and known.has_min_max for known in statistics] == [True, False, True, True, False]
+
+
 def test_blocks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = [pa.RecordBatch.from_pydict({"n": [number] * 10}) for number in range(5)]
     monkeypatch.setattr(log_file, "_BLOCK_BYTES", 2 * batches[0].nbytes)

@@ -188,7 +188,7 @@ def test_rollback_of_compacted_instant_removes_metadata_table(lake: Lake, caplog
     folder = lake.path / ".hoodie/metadata/.hoodie/timeline"
     (folder / "99990101000000000_99990101000000001.commit").write_bytes(b"")
     with caplog.at_level(logging.WARNING, "penstock.writer"):
-        undo_files(table, lake.storage, instant, InstantTime("99990101000000002"), later(timeline))
+        undo_files(table, lake.storage, timeline, instant, InstantTime("99990101000000002"), later(timeline))
     assert "compaction 99990101000000000 merged" in caplog.text and listed(lake.path) == ""
 
 
@@ -196,9 +196,9 @@ def test_files_of_unknown_instants_are_no_reason(lake: Lake) -> None:
     """Nothing was recorded, so that there is nothing to undo."""
     lake.write([("a", 1, "oslo")])
     before = instants(lake.path)
-    undo_files(
-        lake.table(), lake.storage, "20200101000000000", InstantTime("20200101000000001"), later(Timeline(2, ()))
-    )
+    empty = Timeline(2, ())
+    rollback = InstantTime("20200101000000001")
+    undo_files(lake.table(), lake.storage, empty, "20200101000000000", rollback, later(empty))
     assert instants(lake.path) == before
 
 

@@ -30,10 +30,24 @@ def commits(count: int, action: str = "commit") -> list[str]:
 
 
 def archived(
-    timeline: Timeline, policy: ArchivePolicy = SMALL, *, is_mor: bool = False, not_cleaned: tuple[str, ...] = ()
+    timeline: Timeline,
+    policy: ArchivePolicy = SMALL,
+    *,
+    is_mor: bool = False,
+    not_cleaned: tuple[str, ...] = (),
+    metadata_compaction: str | None = None,
 ) -> list[str]:
-    instants = instants_to_archive(timeline, policy, is_merge_on_read=is_mor, not_cleaned=not_cleaned)
+    instants = instants_to_archive(
+        timeline, policy, is_merge_on_read=is_mor, not_cleaned=not_cleaned, metadata_compaction=metadata_compaction
+    )
     return [item.requested_time for item in instants]
+
+
+def test_writes_that_a_reader_has_not_read_stay() -> None:
+    timeline = timeline_of(*commits(6))
+    for unread, expected in (("", 4), ("30", 2), ("10", 0), ("0", 0), ("90", 4)):
+        instants = instants_to_archive(timeline, SMALL, is_merge_on_read=False, not_cleaned=(), keep_from=unread)
+        assert len(instants) == expected
 
 
 def test_oldest_writes_go_if_there_are_too_many() -> None:
@@ -52,6 +66,17 @@ def test_writes_from_before_the_earliest_pending_one_stay() -> None:
 
 def test_writes_from_the_first_savepoint_on_stay() -> None:
     assert archived(timeline_of(*commits(6), "30.savepoint", "20.savepoint")) == ["10"]
+
+
+def test_writes_that_no_compaction_of_the_metadata_table_merged_stay() -> None:
+    """By their completion, as Hudi's archiver."""
+    files = ("10_11.commit", "20_35.commit", "30_31.commit", "40_41.commit", "50_51.commit", "60_61.commit")
+    timeline = timeline_of(*files, layout=2)
+    assert archived(timeline) == ["10", "20", "30", "40"]
+    assert archived(timeline, metadata_compaction="") == [], "it was never compacted"
+    assert archived(timeline, metadata_compaction="33") == ["10"]
+    assert archived(timeline, metadata_compaction="36") == ["10", "20", "30"]
+    assert archived(timeline, metadata_compaction="70") == ["10", "20", "30", "40"]
 
 
 def test_replacements_that_are_not_cleaned_stay() -> None:

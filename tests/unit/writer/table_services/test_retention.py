@@ -128,3 +128,12 @@ def test_no_unread_and_no_pending_instant_is_before_what_is_retained(timeline: T
     unread = [item for item in timeline.completed_writes if timeline.order_key(item) > reader.order_key]
     assert all(item.requested_time >= before for item in unread)
     assert sum(item.requested_time >= before for item in timeline.completed_writes) >= count
+
+
+def test_everything_is_needed_while_an_archived_write_is_not_read() -> None:
+    timeline = timeline_of(*commits(5))
+    reader = Position(InstantTime("35"))
+    assert needed_from(timeline, reader) == "40"
+    assert needed_from(timeline, reader, reads_archived=True) == EVERYTHING
+    assert retention(timeline, KeepCommits(1), reader, NOW, UTC, reads_archived=True) is None
+    assert needed_from(timeline, None, reads_archived=True) == ""

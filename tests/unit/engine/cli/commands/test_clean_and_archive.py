@@ -28,6 +28,7 @@ def test_commands(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) ->
         "carried_on": [],
         "files": [],
         "partitions": [],
+        "holds": [],
     }
     assert run(["clean", path, "--file-versions", "2"]) == 0
     shown = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if len(line.split()) == 2)

@@ -70,6 +70,7 @@ def test_group_is_described(cli: Cli, service: Any) -> None:
         "seconds": 61.5,
         "loss_commits": 8,
         "loss_seconds": None,
+        "holds_cleaner": False,
     }
     assert report["members"] == [{"reader_id": "r", "epoch": 2, "held_splits": 1, "lease_left_ms": 4000}]
     assert report["scope"]["query"] == "incremental"

@@ -89,6 +89,7 @@ def test_streams_are_listed_as_json(cli: Cli, tables: list[str]) -> None:
             "seconds": 61.4,
             "loss_commits": 1,
             "loss_seconds": 30.0,
+            "holds_cleaner": False,
             "age_ms": 100,
         },
         "error_code": None,

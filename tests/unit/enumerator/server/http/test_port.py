@@ -111,7 +111,13 @@ def test_document_has_streams() -> None:
     (stream,) = json.loads(json.dumps(page_data(activity)))["streams"]
     assert (stream["stream"], stream["state"], stream["silent_s"]) == (EVIL, "held", 1.5)
     assert (stream["watermark_ms"], stream["ceiling_ms"], stream["alignment"]) == (-9223372036854776, 2, "clicks")
-    assert stream["lag"] == {"commits": 3, "seconds": 12.5, "loss_commits": 4, "loss_seconds": None}
+    assert stream["lag"] == {
+        "commits": 3,
+        "seconds": 12.5,
+        "loss_commits": 4,
+        "loss_seconds": None,
+        "holds_cleaner": False,
+    }
     activity.observe(StreamsMeasured((status,) * (MAX_STREAMS + 1)))
     assert len(json.loads(json.dumps(page_data(activity)))["streams"]) == MAX_STREAMS
 

@@ -1,0 +1,205 @@
+"""The readers that a call names to hold the cleaner of a table, and where they are."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.engine.group.connect import GroupEnumerator, group_enumerator_for
+from penstock.engine.table_services.holding.checkpoints import checkpoint_position
+from penstock.engine.table_services.serviced_table import ServicedTable
+from penstock.proto.errors import ConfigurationError, UnknownGroup
+from penstock.proto.model.access import NO_ACCESS, ServerAccess
+from penstock.proto.model.positions import Position
+from penstock.proto.model.server_status import StreamState, StreamStatus
+from penstock.proto.options.registry import EntryPoint, parse_options
+from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.timeline.instants import Instant
+from penstock.table.timeline.services.holds import RecordedHold, encode_holds
+from penstock.writer.table_services.holds import CleanerHold as CleanerHold
+from penstock.writer.table_services.holds import (
+    HoldBound,
+    HoldState,
+    ReaderKind,
+    ReaderPosition,
+    hold_of,
+    hold_text,
+    oldest_held,
+)
+
+log = logging.getLogger("penstock.writer")
+
+_MAX_READERS = 100
+_FILE = "file://"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldOptions:
+    """Which readers hold the cleaner."""
+
+    readers: tuple[str, ...] = ()
+    """Names of consumer groups and streams of the server."""
+    checkpoints: tuple[str, ...] = ()
+    """Folders of checkpoints of Spark queries."""
+    at_most: HoldBound | None = None
+    """How long one may hold the cleaner; None without readers."""
+    server: str | None = None
+    """The server's address; None without `readers`."""
+    server_table: str | None = None
+    """The table's name on the server; None: the table that the server reads at the path of the call."""
+    access: ServerAccess = field(default=NO_ACCESS, repr=False)
+    """How the server is reached."""
+
+
+def hold_options(
+    hold_for: Sequence[str],
+    hold_checkpoints: Sequence[str],
+    hold_at_most: str | None,
+    server: str | None,
+    server_table: str | None,
+    server_options: Mapping[str, str] | None,
+) -> HoldOptions:
+    """The options of a call. ConfigurationError if a reader is named without a bound, or a group without a server."""
+    parsed = parse_options({**(server_options or {}), "server": server}, entry_point=EntryPoint.CONSUMER)
+    return checked_hold_options(hold_for, hold_checkpoints, hold_at_most, parsed.server, server_table, parsed.access)
+
+
+def checked_hold_options(
+    hold_for: Sequence[str],
+    hold_checkpoints: Sequence[str],
+    hold_at_most: str | None,
+    server: str | None,
+    server_table: str | None,
+    access: ServerAccess,
+) -> HoldOptions:
+    """The same, with the access to the server."""
+    for name, values in (("hold_for", hold_for), ("hold_checkpoints", hold_checkpoints)):
+        if isinstance(values, str):
+            raise ConfigurationError(f"{name}: got the text {values[:80]!r}, expected a list of texts")
+    readers, folders = tuple(dict.fromkeys(hold_for)), tuple(dict.fromkeys(hold_checkpoints))
+    if not readers and not folders:
+        if hold_at_most is not None:
+            raise ConfigurationError("hold_at_most without a reader: give hold_for or hold_checkpoints")
+        return HoldOptions()
+    if hold_at_most is None:
+        raise ConfigurationError(
+            "hold_at_most is not given: say how long a reader may hold the cleaner, such as 48h or 200 commits; it has "
+            "no default, because a reader that stays behind for longer loses its range, and without a bound the table "
+            "keeps all files"
+        )
+    if readers and server is None:
+        raise ConfigurationError(
+            f"hold_for={readers[0][:80]!r} without a server: give the option server (HOST:PORT), which stores the group"
+        )
+    if len(readers) + len(folders) > _MAX_READERS:
+        raise ConfigurationError(f"{len(readers) + len(folders)} readers hold the cleaner, at most {_MAX_READERS} may")
+    return HoldOptions(
+        readers=readers,
+        checkpoints=folders,
+        at_most=HoldBound.parse(hold_at_most),
+        server=server,
+        server_table=server_table,
+        access=access,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the named readers need."""
+
+    holds: tuple[CleanerHold, ...] = ()
+    """The readers, in the order of their names in the call."""
+    position: Position | None = None
+    """The position of the one that is furthest behind, of those within the bound; None without one."""
+    recorded: Mapping[str, str] = field(default_factory=dict)
+    """The entry of a clean's extra metadata by which servers tell the readers' lags."""
+
+
+def held_by(serviced: ServicedTable, options: HoldOptions) -> Held:
+    """Asks the server and reads the checkpoints. A reader beyond the bound is logged as a warning.
+
+    Errors, and the caller must not clean: UnknownGroup for a name that the server does not have, those of calls to the
+    server, and those of `checkpoint_position`.
+    """
+    bound = options.at_most
+    if bound is None:
+        return Held()
+    table = serviced.table.pinned()
+    found = _on_server(serviced, options) if options.readers else []
+    found += [
+        ReaderPosition(ReaderKind.CHECKPOINT, redacted_uri(one), checkpoint_position(one, table.properties.name))
+        for one in options.checkpoints
+    ]
+
+    def is_data(instant: Instant) -> bool:
+        commit = table.commit(instant)
+        return not commit.is_service and bool(commit.stats or commit.replaced)
+
+    environment = serviced.environment
+    pairs = [
+        (one, hold_of(table.timeline(), one, bound, is_data, environment.now(), environment.zone)) for one in found
+    ]
+    for _, hold in pairs:
+        if hold.state is HoldState.EXCEEDED:
+            log.warning("%s: %s", serviced.where, hold_text(hold))
+    records = encode_holds(
+        RecordedHold(kind=one.kind.value, name=one.name, commits=bound.commits, seconds=bound.seconds) for one in found
+    )
+    return Held(tuple(hold for _, hold in pairs), oldest_held(pairs), records)
+
+
+def _on_server(serviced: ServicedTable, options: HoldOptions) -> list[ReaderPosition]:
+    enumerator = group_enumerator_for(options.server, options.access)
+    table = options.server_table or _table_of(enumerator, serviced, options)
+    described = enumerator.describe_table(table)
+    if described.hudi_name != serviced.table.properties.name:
+        raise ConfigurationError(
+            f"{serviced.where}: table {table} of server {options.server} is table {described.hudi_name!r}, this one is "
+            f"{serviced.table.properties.name!r}: give server_table, the table's name on the server"
+        )
+    status = enumerator.describe_server(table)
+    groups = {each.summary.group for each in status.groups if each.summary.table == table}
+    streams = {each.name: each for each in status.streams if each.table == table}
+    for name in options.readers:
+        if name not in groups and name not in streams:
+            raise UnknownGroup(
+                f"{serviced.where}: server {options.server} has neither a consumer group nor a stream {name[:80]!r} on "
+                f"table {table}: nothing was cleaned. `penstock groups list` and `penstock streams list` show them; "
+                "leave the name out if the reader is gone"
+            )
+    readers = [_group(enumerator, table, name) for name in options.readers if name in groups]
+    return readers + [_stream(streams[name]) for name in options.readers if name in streams]
+
+
+def _group(enumerator: GroupEnumerator, table: str, name: str) -> ReaderPosition:
+    description = enumerator.describe_group(table, name)
+    is_done = description.summary.state == "ended" or description.kafka is not None
+    return ReaderPosition(ReaderKind.GROUP, name, None if is_done else description.summary.committed)
+
+
+def _stream(status: StreamStatus) -> ReaderPosition:
+    is_done = status.state is StreamState.ENDED or status.kafka is not None
+    return ReaderPosition(ReaderKind.STREAM, status.name, None if is_done else status.committed)
+
+
+def _table_of(enumerator: GroupEnumerator, serviced: ServicedTable, options: HoldOptions) -> str:
+    """The name of the table on the server, by its path, among those that have one of the readers. ConfigurationError if
+    that is not exactly one."""
+    status, names = enumerator.describe_server(), {*options.readers}
+    tables = {each.summary.table for each in status.groups if each.summary.group in names and not each.summary.tables}
+    tables |= {each.table for each in status.streams if each.name in names}
+    mine = _real(serviced.storage.base_path)
+    matching = [name for name in sorted(tables) if _real(enumerator.describe_table(name).base_path) == mine]
+    if len(matching) != 1:
+        raise ConfigurationError(
+            f"{serviced.where}: of the tables of server {options.server} with a group or stream "
+            f"{', '.join(options.readers)[:300]} ({', '.join(sorted(tables))[:300] or 'none'}) {len(matching)} are at "
+            "this path: give server_table, the table's name on the server"
+        )
+    return matching[0]
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(path.removeprefix(_FILE))

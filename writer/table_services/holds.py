@@ -1,0 +1,165 @@
+"""Which readers hold the cleaner of a table, and for how long. Pure.
+
+A reader that is behind needs the files of the instants that it has not read, and the state of the table before them.
+While it holds the cleaner, no clean deletes them. The hold has a bound, or a reader that never comes back would keep
+all files for ever.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from enum import StrEnum
+from typing import Final
+
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.positions import Position
+from penstock.proto.options.types import Duration
+from penstock.table.timeline.active import Timeline
+from penstock.table.timeline.instants import Instant
+from penstock.table.timeline.zones import instant_ms
+
+_COMMITS: Final = re.compile(r"([0-9]{1,7}) ?commits?")
+
+
+class ReaderKind(StrEnum):
+    """What a reader is."""
+
+    GROUP = "group"
+    """A consumer group of a server."""
+    STREAM = "stream"
+    """A stream that reads through a server."""
+    CHECKPOINT = "checkpoint"
+    """A Spark query, by its checkpoint."""
+
+
+class HoldState(StrEnum):
+    """What a reader does to the cleaner."""
+
+    CAUGHT_UP = "caught up"
+    """It has read everything, and needs no older file."""
+    HOLDS = "holds"
+    """It is behind: the cleaner keeps what it needs."""
+    EXCEEDED = "exceeded"
+    """It is behind for longer than the bound: the cleaner goes on, and the reader will lose its range."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderPosition:
+    """A reader, and how far it is."""
+
+    kind: ReaderKind
+    """What it is."""
+    name: str
+    """Its name, or the path of its checkpoint."""
+    position: Position | None
+    """Everything up to it is read; None if the reader needs nothing of the table any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldBound:
+    """How long a reader may hold the cleaner: by one of two measures."""
+
+    commits: int | None = None
+    """So many writes that it has not read."""
+    seconds: float | None = None
+    """So long after the oldest write that it has not read completed."""
+
+    @classmethod
+    def parse(cls, text: str) -> HoldBound:
+        """The bound of `48h`, `2 days` or `200 commits`. ConfigurationError for another text, and for 0."""
+        match = _COMMITS.fullmatch(text.strip()) if len(text) <= 200 else None
+        if match is not None and int(match[1]) > 0:
+            return cls(commits=int(match[1]))
+        microseconds = 0 if match is not None else Duration().parse("hold_at_most", text)
+        if not microseconds:
+            raise ConfigurationError(
+                f"hold_at_most: got {text[:40]!r}, expected a duration such as 48h, or a number such as 200 commits"
+            )
+        return cls(seconds=microseconds / 1_000_000)
+
+    @property
+    def text(self) -> str:
+        """The bound as text: `172800s` or `200 commits`."""
+        return f"{self.commits} commits" if self.commits is not None else f"{self.seconds:.0f}s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerHold:
+    """A reader that was named to hold the cleaner, and whether it does."""
+
+    kind: ReaderKind
+    """What it is: a group, a stream, or a Spark query by its checkpoint."""
+    name: str
+    """Its name, or the path of its checkpoint."""
+    position: str
+    """Everything up to this position is read; '' if the reader needs nothing of the table any more."""
+    state: HoldState
+    """What it does to the cleaner."""
+    keeps_from: str
+    """Requested time of the first write that it has not read; '' if it has read everything."""
+    unread_commits: int
+    """Writes that it has not read."""
+    unread_seconds: float | None
+    """Seconds since the oldest of them completed; None without one, or if its time is unknown."""
+    at_most: str
+    """The bound, such as `172800s` or `200 commits`."""
+
+
+def hold_of(
+    timeline: Timeline,
+    reader: ReaderPosition,
+    bound: HoldBound,
+    is_data: Callable[[Instant], bool],
+    now: datetime,
+    zone: tzinfo,
+) -> CleanerHold:
+    """What a reader does to the cleaner.
+
+    is_data: whether a completed write has rows of its own; compactions and clusterings have none. now: aware of its
+    zone. zone: that of the timeline.
+    """
+    after = reader.position
+    newer = [] if after is None else [item for item in timeline.completed_writes if _is_after(timeline, item, after)]
+    unread = [item for item in newer if is_data(item)]
+    times = (instant_ms(timeline.order_key(item), zone) for item in unread)
+    oldest_ms = min((time for time in times if time is not None), default=None)
+    seconds = None if oldest_ms is None else max(now.timestamp() - oldest_ms / 1000, 0.0)
+    is_exceeded = len(unread) > bound.commits if bound.commits is not None else (seconds or 0) > (bound.seconds or 0)
+    state = HoldState.CAUGHT_UP
+    if unread:
+        state = HoldState.EXCEEDED if is_exceeded else HoldState.HOLDS
+    return CleanerHold(
+        kind=reader.kind,
+        name=reader.name,
+        position="" if after is None else str(after),
+        state=state,
+        keeps_from=str(unread[0].requested_time) if unread else "",
+        unread_commits=len(unread),
+        unread_seconds=seconds,
+        at_most=bound.text,
+    )
+
+
+def oldest_held(pairs: Iterable[tuple[ReaderPosition, CleanerHold]]) -> Position | None:
+    """The position of the reader that is furthest behind, of those within the bound; None without one."""
+    held = (reader.position for reader, hold in pairs if hold.state is not HoldState.EXCEEDED)
+    return min((position for position in held if position is not None), default=None)
+
+
+def hold_text(hold: CleanerHold) -> str:
+    """One line for an operator."""
+    who = f"{hold.kind} {hold.name}"
+    if hold.state is HoldState.CAUGHT_UP:
+        return f"{who} has read everything"
+    age = "" if hold.unread_seconds is None else f", the oldest for {hold.unread_seconds:.0f} s"
+    behind = f"{hold.unread_commits} writes not read from {hold.keeps_from} on{age}"
+    if hold.state is HoldState.HOLDS:
+        return f"{who} holds the cleaner: {behind}; at most {hold.at_most}"
+    return f"{who} will lose its range: {behind}, more than {hold.at_most}"
+
+
+def _is_after(timeline: Timeline, item: Instant, position: Position) -> bool:
+    return Position(timeline.order_key(item)) > position
