@@ -61,3 +61,27 @@ def test_rows_of_a_key_are_those_of_hudi(
     if kind == "copy_on_write" and operation == "insert":
         expected = sorted([("k0", 2, "oslo"), ("k1", 2, "oslo"), *expected[1:]])
     assert rows_of(hudi.read(copy)) == expected
+
+
+@pytest.mark.parametrize("writer", ["hudi", "penstock"])
+def test_inserted_key_whose_delete_is_in_a_log_is_repeated_by_an_upsert(
+    hudi: Any, tmp_path: pathlib.Path, writer: str
+) -> None:
+    """The simple index of both finds the key in its old base file, and in the new one: both file groups are written."""
+    path, options = tmp_path / "trip", hudis_options(9, "merge_on_read", "simple")
+    create_table(str(path), SCHEMA, record_key="id", partition_by="city", ordering="seq", index="simple")
+
+    def writes(operation: str, seq: int, *keys: str) -> None:
+        rows: list[Row] = [(key, seq, "oslo") for key in keys]
+        if writer == "penstock":
+            write(str(path), arrow(rows), operation)
+        else:
+            hudi.write(path, COLUMNS, rows, options | {"hoodie.datasource.write.operation": operation})
+
+    writes("upsert", 1, "k0", "k1")
+    writes("delete", 1, "k1")
+    check(hudi, path, [("k0", 1, "oslo")], "delete")
+    writes("bulk_insert", 2, "k1")
+    check(hudi, path, [("k0", 1, "oslo"), ("k1", 2, "oslo")], "bulk_insert")
+    writes("upsert", 3, "k1")
+    check(hudi, path, [("k0", 1, "oslo"), ("k1", 3, "oslo"), ("k1", 3, "oslo")], "upsert")
