@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import penstock
 from penstock.engine.table_services.compaction import compact
 from penstock.engine.table_services.maintenance import maintain as maintain_module
 from penstock.engine.table_services.maintenance.maintain import MaintainResult, maintain
