@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.engine.table_services.cleaning_facts import pending_cleans
 from penstock.engine.table_services.cleans import carry_out, plan_clean, schedule_clean
-from penstock.engine.table_services.holding.readers import Held, held_by, hold_options
+from penstock.engine.table_services.holding.readers import Held, HoldOptions, held_by, hold_options
 from penstock.engine.table_services.metadata_services import clean_metadata
 from penstock.engine.table_services.serviced_table import ServicedTable, open_serviced
 from penstock.proto.errors import ConfigurationError
@@ -87,11 +87,30 @@ def clean(
     for a table that is not cleaned. If the server does not answer, or does not have a named reader, the error is its
     own, and nothing is deleted.
     """
-    options = hold_options(hold_for, hold_checkpoints, hold_at_most, server, server_table, server_options)
-    policy = clean_policy(commits, hours, file_versions)
+    return clean_for(
+        path,
+        clean_policy(commits, hours, file_versions),
+        hold_options(hold_for, hold_checkpoints, hold_at_most, server, server_table, server_options),
+        keep_from=keep_from,
+        dry_run=dry_run,
+        timeline_timezone=timeline_timezone,
+    )
+
+
+def clean_for(
+    path: str,
+    policy: CleanPolicy,
+    options: HoldOptions,
+    *,
+    keep_from: Position | str | None,
+    dry_run: bool,
+    timeline_timezone: str,
+) -> CleanResult:
+    """Cleans the table at `path` as `clean`, by a policy, and keeps the files for the readers of the options."""
+    reader = reader_position(keep_from)
     serviced = open_serviced(str(path), timeline_timezone, keeps_metadata=True)
     held = held_by(serviced, options)
-    return clean_serviced(serviced, policy, oldest_of(reader_position(keep_from), held.position), held, dry_run=dry_run)
+    return clean_serviced(serviced, policy, oldest_of(reader, held.position), held, dry_run=dry_run)
 
 
 def clean_serviced(

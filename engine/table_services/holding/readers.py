@@ -254,8 +254,8 @@ def _table_of(enumerator: GroupEnumerator, serviced: ServicedTable, options: Hol
     status, names = enumerator.describe_server(), {*options.readers}
     tables = {each.summary.table for each in status.groups if each.summary.group in names and not each.summary.tables}
     tables |= {each.table for each in status.streams if each.name in names}
-    mine = _real(serviced.storage.base_path)
-    matching = [name for name in sorted(tables) if _real(enumerator.describe_table(name).base_path) == mine]
+    path = _real(serviced.storage.base_path)
+    matching = [name for name in sorted(tables) if _real(enumerator.describe_table(name).base_path) == path]
     if len(matching) != 1:
         raise ConfigurationError(
             f"{serviced.where}: of the tables of server {options.server} with a group or stream "

@@ -147,8 +147,8 @@ def _needed(serviced: ServicedTable, table: HudiTable, held: Held) -> tuple[Posi
     expired = [pair for pair in pairs if reads_archived_writes(table, timeline, pair[0].position)]
     errors = [
         PositionExpired(
-            f"{serviced.where}: {reader.kind} {reader.name} at {reader.position} has not read writes that are archived, of "
-            "which no savepoint can be made: raise hoodie.keep.min.commits, and reset the reader if the files are "
+            f"{serviced.where}: {reader.kind} {reader.name} at {reader.position} has not read archived writes, "
+            "of which no savepoint can be made: raise hoodie.keep.min.commits; reset the reader if the files are "
             "gone"
         )
         for reader, _ in expired

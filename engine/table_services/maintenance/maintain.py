@@ -231,8 +231,10 @@ class Maintenance:
         held = self._readers()
         result = clean_serviced(self.serviced, self.policy.clean, held.position, held, dry_run=self.dry_run)
         if not (result.instant or result.carried_on or result.files or result.partitions):
-            holding = [hold.name for hold in held.holds if hold.state is HoldState.HOLDS]
-            return f"no file that only older states need{', and none that readers hold' * bool(holding)}"
+            holding = ", ".join(hold.name for hold in held.holds if hold.state is HoldState.HOLDS)
+            if not holding:
+                return "no file that only older states need"
+            return f"no file can be deleted: files that only older states need are held for {holding}"
         self._clean = result
         return ""
 

@@ -62,17 +62,11 @@ def clean(
     """Delete the files that only older states of a table need."""
     from dataclasses import asdict
 
-    from penstock.engine.table_services.clean import clean_policy, clean_serviced, oldest_of
-    from penstock.engine.table_services.holding.readers import held_by
-    from penstock.engine.table_services.serviced_table import open_serviced
-    from penstock.writer.table_services.retention import reader_position
+    from penstock.engine.table_services.clean import clean_for, clean_policy
 
     hold = hold_of_flags(context, flags, hold_for, hold_checkpoint, hold_at_most, server, server_table)
     policy = clean_policy(commits, hours, file_versions)
-    serviced = open_serviced(table, timeline_timezone, keeps_metadata=True)
-    held = held_by(serviced, hold)
-    oldest = oldest_of(reader_position(keep_from), held.position)
-    result = clean_serviced(serviced, policy, oldest, held, dry_run=dry_run)
+    result = clean_for(table, policy, hold, keep_from=keep_from, dry_run=dry_run, timeline_timezone=timeline_timezone)
     if form is ReportFormat.JSON:
         write_json({"table": table, "dry_run": dry_run, **asdict(result)})
         return

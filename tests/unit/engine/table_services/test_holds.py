@@ -132,6 +132,8 @@ def test_maintenance_neither_cleans_nor_archives_what_a_held_group_has_not_read(
     few: dict[str, Any] = {"commits": 1, "keep_min": 2, "keep_max": 3}
     result = maintain(here.path, **few, **here.hold)
     assert result.holds[0].state is HoldState.HOLDS
+    again = maintain(here.path, **few, **here.hold)
+    assert again.reasons["clean"] == "no file can be deleted: files that only older states need are held for g"
     active = {item.requested_time for item in here.lake.table.timeline().completed_writes}
     assert {*here.lake.instants[2:]} <= active
     assert here.read() == expected
