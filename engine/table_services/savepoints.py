@@ -95,7 +95,7 @@ def delete_savepoint(path: str, instant: str, *, timeline_timezone: str = "") ->
 def change_savepoint(path: str, instant: str, change: Callable[[str], str | None], *, timeline_timezone: str) -> None:
     """Changes the comment of a savepoint, under the table's lock; deletes the savepoint if `change` returns None.
     Nothing happens without such a savepoint: another process deleted it."""
-    serviced = open_serviced(path, timeline_timezone, keeps_metadata=True)  # a savepoint lists no file there
+    serviced = open_serviced(path, timeline_timezone)  # a metadata table does not list savepoints
     table, storage = serviced.table, serviced.storage
     with locked(storage, serviced.environment):
         timeline = table.timeline()

@@ -98,7 +98,7 @@ def savepoints_of_readers(
     """`savepoint_readers` with parsed options."""
     if options.at_most is None:
         raise ConfigurationError("savepoint_readers: give the readers, by hold_for or hold_checkpoints")
-    serviced = open_serviced(str(path), timeline_timezone, keeps_metadata=True)
+    serviced = open_serviced(str(path), timeline_timezone)
     held = held_by(serviced, options)
     owners = owners_of_call(options.readers, options.checkpoints)
     table = serviced.table.pinned()
@@ -166,7 +166,7 @@ def _release(
 ) -> list[str]:
     """Removes these readers from savepoints that they do not need. The instants of the savepoints that no other reader
     needs, which are deleted."""
-    table = open_serviced(path, timeline_timezone, keeps_metadata=True).table.pinned()
+    table = open_serviced(path, timeline_timezone).table.pinned()
     comments = {str(item.requested_time): table.savepoint(item).comment for item in table.timeline().savepoints}
     remove = partial(without_owners, owners=owners)
     deleted = []
