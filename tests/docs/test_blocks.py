@@ -18,7 +18,7 @@ from tests.docs.doc_pages import RUN, TEXT_ONLY, Block, blocks, pages
 from tests.docs.doc_world import World
 from tests.loopback_ports import free_port
 
-ILLUSTRATIONS = 8
+ILLUSTRATIONS = 9
 """The limit of blocks that could run but do not; more of them need a good reason."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import signal
 from typing import Any
 
 import pytest
@@ -30,7 +31,10 @@ def test_fault_04_second_server_waits_and_takes_over_after_a_kill(golden: Any, t
         assert second.serves() == "NOT_SERVING"
         with pytest.raises(StorageError, match="its state is not replayed yet"):
             second.client(ONCE).request_splits(member, 2, 1)
+        assert second.process is not None
+        second.process.send_signal(signal.SIGSTOP)  # so that the state is kept before the second server opens it
         first.kill()
+        second.process.send_signal(signal.SIGCONT)
         second.wait_ready()
         assert second.client(ONCE).request_splits(member, 2, 1) == assignments
         assert second.metric("penstock_enumerator_leader_epoch") == 2
