@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -43,7 +44,10 @@ def spin() -> str:
 def random_run(specification: str, seed: int, defines: Sequence[str] = ()) -> str:
     """The lines that a random run prints."""
     command = [spin(), "-T", f"-n{seed}", f"-u{MOST_STEPS}", "-DTRACE", *_flags(defines), str(SPEC / specification)]
-    ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    with tempfile.TemporaryDirectory() as folder:  # Spin writes scratch files of fixed names
+        ended = subprocess.run(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
     return "".join(f"{line}\n" for line in ended.stdout.splitlines() if line.startswith("{"))
 
 
