@@ -21,7 +21,7 @@ LARGER = 4
 """How many times the rows and file groups the larger table has."""
 TINY_ROWS = 2_000
 MEASURED = tuple(part for part in PARTS if not part.hudis_settings and not part.partitioned and part.one_in <= 10)
-"""The parts whose memory is measured."""
+"""The parts of the memory measurement."""
 
 
 @dataclass(frozen=True, slots=True)
