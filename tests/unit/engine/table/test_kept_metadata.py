@@ -82,9 +82,9 @@ def archived(golden: GoldenTables, folder: pathlib.Path) -> tuple[pathlib.Path, 
     timeline = path / ".hoodie" / "timeline"
     shutil.rmtree(timeline / "history")
     (timeline / "history").mkdir()
-    for name in history_files(table.storage, table.properties):
+    for file in history_files(table.storage, table.properties):
         for requested, completion, action, body in history_metadata(
-            table.storage, table.properties, name, [str(action) for action in Action]
+            table.storage, table.properties, file.name, [str(action) for action in Action]
         ):
             (timeline / f"{requested}_{completion}.{action}").write_bytes(body)
     return path, lambda: replaced(path, later)
