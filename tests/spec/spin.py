@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 import subprocess
@@ -65,6 +66,14 @@ def search(
     _run(["gcc", f"-O{fast}", "-w", f"-DMEMLIM={MOST_MIB}", *checks, "-o", "pan", "pan.c"], folder)
     text = _run(["./pan", f"-m{MOST_DEPTH}", *(["-a", "-f"] if is_liveness else [])], folder)
     return read_search(text)
+
+
+def noted(name: str, result: Search) -> None:
+    """Adds the counts of a search to the record of a long run, if there is one."""
+    path = os.environ.get("PENSTOCK_NOTES")
+    if path:
+        with pathlib.Path(path).open("a") as notes:
+            notes.write(f"{name}: {result.states:,} states, {result.transitions:,} transitions\n")
 
 
 def read_search(text: str) -> Search:

@@ -3,7 +3,6 @@ traces agree with the core."""
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 from collections import Counter
@@ -27,7 +26,7 @@ from tests.simulation.broken_functions import (
     pending_or_held,
 )
 from tests.spec.group_replay import ROWS, SCOPE, ReplayServer, replay
-from tests.spec.spin import SPEC, random_run, search
+from tests.spec.spin import SPEC, noted, random_run, search
 from tests.spec.traces import BadTrace, Disagreement
 from tests.state_space import broken_searches
 
@@ -157,16 +156,15 @@ def test_each_variant_and_each_invariant_of_the_file_has_its_control() -> None:
 def test_every_state_with_two_faults(tmp_path: pathlib.Path) -> None:
     result = search(FILE, tmp_path, ["MOST_FAULTS=2"], fast="2")
     assert result.violated == "", result.text
-    path = os.environ.get("PENSTOCK_NOTES")
-    if path:
-        with pathlib.Path(path).open("a") as notes:
-            notes.write(f"{FILE}, two faults: {result.states:,} states, {result.transitions:,} transitions\n")
+    noted(f"{FILE}, two faults", result)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
 def test_every_fair_run_of_the_larger_table_reaches_the_end(tmp_path: pathlib.Path) -> None:
-    assert search(FILE, tmp_path, is_liveness=True, fast="2").violated == ""
+    result = search(FILE, tmp_path, is_liveness=True, fast="2")
+    assert result.violated == "", result.text
+    noted(f"{FILE}, liveness, larger table", result)
 
 
 # --- its traces, and the core

@@ -24,7 +24,7 @@ from penstock.proto.model.hybrid import KafkaPlace
 from penstock.proto.model.positions import InstantTime, Position
 from tests.spec.hand_over_replay import COMMITS, TOP, replay
 from tests.spec.hand_over_table import completion_of
-from tests.spec.spin import SPEC, random_run, search
+from tests.spec.spin import SPEC, noted, random_run, search
 from tests.spec.traces import BadTrace, Disagreement
 
 pytestmark = pytest.mark.ops
@@ -44,8 +44,9 @@ BROKEN: Final = {
     "PHASE_NOT_STORED": "one_direction",
 }
 """Each broken variant, and the invariant that it violates."""
-DISAGREES: Final = tuple(sorted(BROKEN.keys() - {"OFFSETS_NOT_STORED"}))
-"""Variants whose answers differ from the core's within few traces."""
+SEEDS_OF_BROKEN: Final = {"OFFSETS_NOT_STORED": range(121, 185)}
+"""Of variants whose traces differ from the core's only if the service restarts between the hand-over and its first
+round, after a later commit: few runs do."""
 
 
 def hand_over_run(seed: int, *defines: str) -> str:
@@ -92,7 +93,9 @@ def test_page_has_the_counts() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(6 * 3600)
 def test_every_fair_run_with_two_faults_reaches_the_end_of_the_topic_or_stops(tmp_path: pathlib.Path) -> None:
-    assert search(FILE, tmp_path, is_liveness=True, fast="2").violated == ""
+    result = search(FILE, tmp_path, is_liveness=True, fast="2")
+    assert result.violated == "", result.text
+    noted(f"{FILE}, liveness, two faults", result)
 
 
 @pytest.mark.parametrize("variant", BROKEN)
@@ -121,9 +124,10 @@ def test_core_agrees_with_every_trace(traces: list[str], tmp_path: pathlib.Path)
     assert rounds | {"ask", "finish", "restart", "rejoin", "expired", "stopped"} <= set(counts), counts
 
 
-@pytest.mark.parametrize("variant", DISAGREES)
+@pytest.mark.parametrize("variant", BROKEN)
 def test_broken_variant_disagrees_with_the_core(variant: str, tmp_path: pathlib.Path) -> None:
-    assert disagreement((hand_over_run(seed, f"BROKEN_{variant}", "UNCHECKED") for seed in SEEDS), tmp_path)
+    seeds = SEEDS_OF_BROKEN.get(variant, SEEDS)
+    assert disagreement((hand_over_run(seed, f"BROKEN_{variant}", "UNCHECKED") for seed in seeds), tmp_path)
 
 
 def followed_as_drained(*args: Any) -> FollowedGroup:
