@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import ArrayType, AvroField, AvroType, MapType, RecordSchema, RecordType
@@ -28,8 +29,12 @@ def file_schema(record: RecordSchema, *replaced: pa.Schema) -> pa.Schema:
 
 
 def with_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same values as columns of a schema that differs in what is nullable only. No copy; values are not checked."""
-    return rows if rows.schema == schema else pa.record_batch(_Relabelled(rows, schema))
+    """The same values as columns of a schema that differs in what is nullable only. No copy; values are not checked.
+
+    Required fields of null structs have no nulls of their own in the result, because PyArrow does not write those.
+    """
+    rows = rows if rows.schema == schema else pa.record_batch(_Relabelled(rows, schema))
+    return pa.record_batch([_without_hidden_nulls(column) for column in rows.columns], schema=schema)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +44,34 @@ class _Relabelled:
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
         return self.schema.__arrow_c_schema__(), self.rows.__arrow_c_array__()[1]
+
+
+def _without_hidden_nulls(values: pa.Array) -> pa.Array:
+    """The same values, without nulls in a required field where its struct is null."""
+    kind = values.type
+    if pa.types.is_struct(kind):
+        shown = values.is_valid()
+        fields = [_without_hidden_nulls(values.field(place)) for place in range(kind.num_fields)]
+        for place, field in enumerate(kind):
+            is_null = fields[place].is_null()
+            if not field.nullable and fields[place].null_count and not pc.any(pc.and_(is_null, shown)).as_py():
+                fields[place] = _without_nulls(fields[place])
+        mask = values.is_null() if values.null_count else None
+        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=mask)
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        items = [_without_hidden_nulls(values.values)]
+        return pa.Array.from_buffers(kind, len(values), values.buffers()[:2], values.null_count, values.offset, items)
+    return values
+
+
+def _without_nulls(values: pa.Array) -> pa.Array:
+    """The values with some value in place of each null."""
+    kind, buffers = values.type, values.buffers()
+    if pa.types.is_struct(kind):
+        return pa.StructArray.from_arrays([values.field(n) for n in range(kind.num_fields)], fields=list(kind))
+    is_list = pa.types.is_list(kind) or pa.types.is_map(kind)
+    own, items = (buffers[1:2], [values.values]) if is_list else (buffers[1:], None)
+    return pa.Array.from_buffers(kind, len(values), [None, *own], 0, values.offset, items)
 
 
 def _field(name: str, field: AvroField) -> pa.Field:

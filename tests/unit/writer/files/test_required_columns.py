@@ -62,6 +62,54 @@ def test_file_has_required_columns_at_each_depth() -> None:
     assert file.read().to_pylist() == ROWS
 
 
+def hidden_nulls(kind: pa.DataType, value: object, number: int) -> pa.Array:
+    """The value `number` times, then as many nulls, whose fields are null at each depth, then the value again."""
+    shown = pa.array([value] * number, kind)
+    return pa.concat_arrays([shown, pa.nulls(number, kind), shown])
+
+
+SPOT = pa.struct(
+    [
+        pa.field("x", pa.int32(), nullable=False),
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("ys", pa.list_(pa.int64()), nullable=False),
+        pa.field("in", pa.struct([pa.field("y", pa.bool_(), nullable=False)]), nullable=False),
+        pa.field("m", pa.map_(pa.string(), pa.int64()), nullable=False),
+    ]
+)
+IN_SPOT = {"x": 1, "name": "n", "ys": [1], "in": {"y": True}, "m": [("k", 1)]}
+
+
+@pytest.mark.parametrize("number", [1, 9])
+@pytest.mark.parametrize("cut", [0, 1])
+def test_null_structs_with_required_fields_are_written(number: int, cut: int) -> None:
+    """Also if the fields of a null struct are null themselves, as PyArrow reads and makes them."""
+    spots = hidden_nulls(SPOT, IN_SPOT, number)
+    offsets = pa.array([*range(len(spots)), len(spots)], pa.int32())
+    keys = pa.array([f"k{n}" for n in range(len(spots))])
+    columns = {
+        "spot": spots,
+        "spots": pa.ListArray.from_arrays(offsets, spots),
+        "by_key": pa.MapArray.from_arrays(offsets, keys, spots),
+        "within": pa.StructArray.from_arrays([spots], fields=[pa.field("spot", SPOT)]),
+    }
+    rows = pa.RecordBatch.from_pydict(columns).slice(cut)
+    written = with_schema(rows, rows.schema)
+    written.validate(full=True)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_batches([written]), sink)
+    assert pq.read_table(pa.BufferReader(sink.getvalue())).to_pylist() == rows.to_pylist() == written.to_pylist()
+
+
+@pytest.mark.parametrize("spots", [[{"x": None}, None], [None, {"x": None}, {"x": 1}]])
+def test_null_in_required_field_of_a_struct_is_refused(spots: list[object]) -> None:
+    loose, strict = pa.struct([("x", pa.int32())]), pa.struct([pa.field("x", pa.int32(), nullable=False)])
+    rows = with_schema(pa.RecordBatch.from_pydict({"spot": pa.array(spots, loose)}), pa.schema([("spot", strict)]))
+    assert rows.to_pylist() == [{"spot": spot} for spot in spots]
+    with pytest.raises(pa.ArrowException, match="non-nullable"):
+        pq.write_table(pa.Table.from_batches([rows]), pa.BufferOutputStream())
+
+
 def test_columns_that_replaced_file_has_optional_stay_optional() -> None:
     strict, loose = file_schema(record(STRICT)), arrow_schema(record(STRICT))
     assert strict != loose
@@ -77,7 +125,7 @@ def test_columns_that_replaced_file_has_optional_stay_optional() -> None:
 
 def test_null_in_required_column_is_refused() -> None:
     rows = pa.RecordBatch.from_pydict({"n": [1, 2]})
-    assert with_schema(rows, rows.schema) is rows
+    assert with_schema(rows, rows.schema).equals(rows)
     required = pa.schema([pa.field("n", pa.int64(), nullable=False)])
     assert with_schema(rows, required).schema == required
     with pytest.raises(pa.ArrowException):
