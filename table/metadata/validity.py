@@ -54,14 +54,16 @@ def first_not_recorded(data: Timeline, metadata: Timeline) -> str:
     Every instant of the data table has one of the same requested time in the metadata table. An instant older than the
     oldest one there was archived, or completed before the metadata table was created; so did one whose completion time
     says it (layout 2). On layout 2 a rollback may have none if the metadata table has no instant that the data table
-    lacks: then what it removed was never recorded.
+    lacks: then what it removed was never recorded. On layout 2 an instant that completed before a restore may have none
+    if the metadata table was restored too: Hudi restores it to an older instant, and then records the difference to
+    the folders.
     """
     recorded = {item.requested_time for item in metadata.instants if item.is_completed}
     not_recorded: tuple[Action, ...] = _NOT_RECORDED
     if metadata.layout == 2 and not _has_removed_instant(data, metadata):
         not_recorded = (*_NOT_RECORDED, Action.ROLLBACK)
     first = min((time for time in recorded if not time.startswith(INITIAL)), default="")
-    created = created_at(metadata)
+    complete_at = max(created_at(metadata), _restored_at(data, metadata))
     missing = (
         item.requested_time
         for item in data.instants
@@ -69,7 +71,7 @@ def first_not_recorded(data: Timeline, metadata: Timeline) -> str:
         and item.action not in not_recorded
         and item.requested_time not in recorded
         and item.requested_time >= first
-        and (not created or (item.completion_time or "") > created)
+        and (not complete_at or (item.completion_time or "") > complete_at)
     )
     return min(missing, default="")
 
@@ -79,6 +81,24 @@ def created_at(metadata: Timeline) -> str:
     on layout 1, and if that was archived."""
     times = (item.completion_time for item in metadata.instants if item.requested_time.startswith(INITIAL))
     return min(filter(None, times), default="")
+
+
+def _restored_at(data: Timeline, metadata: Timeline) -> str:
+    """When the newest restore of both tables began; '' on layout 1, and if there was none. The metadata table has the
+    files of all instants that had completed then.
+
+    Source: Hudi `HoodieBackedTableMetadataWriter.update(HoodieRestoreMetadata, String)`, which completes before the
+    restore of the data table does.
+    """
+    own = [item.requested_time for item in metadata.instants if item.action is Action.RESTORE and item.is_completed]
+    times = (
+        item.requested_time
+        for item in data.instants
+        if item.action is Action.RESTORE
+        and item.completion_time is not None
+        and any(item.requested_time < time < item.completion_time for time in own)
+    )
+    return max(times, default="")
 
 
 def has_older_instants(data: Timeline, metadata: Timeline) -> bool:

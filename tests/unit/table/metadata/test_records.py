@@ -109,6 +109,28 @@ class TestValidity:
         assert first_not_recorded(timeline("20_22.commit", "24_26.commit", "27_28.commit"), fresh) == "24"
         assert first_not_recorded(timeline(), fresh) == ""
 
+    @pytest.mark.parametrize(
+        ("restore", "lacking"),
+        [
+            ("50_59.restore", ""),
+            ("45_48.restore", "30"),  # the metadata table was restored later, for another restore
+            ("53_59.restore", "30"),
+            ("50.restore.inflight", "30"),
+            ("31_59.restore", "30"),  # the clean was not complete
+        ],
+    )
+    def test_restore_of_both_tables_records_what_completed_before(self, restore: str, lacking: str) -> None:
+        """Hudi's restore removes the record of the clean, and then records the files that it deleted."""
+        own = timeline("20_21.deltacommit", "52_54.restore", "55_57.deltacommit")
+        data = timeline("20_22.commit", "30_32.clean", restore)
+        assert first_not_recorded(data, own) == lacking
+
+    def test_instant_after_a_restore_of_both_tables_is_lacking(self) -> None:
+        own = timeline("20_21.deltacommit", "52_54.restore", "55_57.deltacommit")
+        data = timeline("20_22.commit", "30_32.clean", "50_59.restore", "60_61.clean")
+        assert first_not_recorded(data, own) == "60"
+        assert first_not_recorded(data, timeline("20_21.deltacommit", "52.restore.inflight")) == "30"
+
 
 class TestKeys:
     @pytest.mark.parametrize(
