@@ -147,7 +147,8 @@ def planned_slices(
                 files[path] = FileRef(path, info.size_bytes)
             else:
                 raise CorruptFile(
-                    f"{where}: file {path} of its plan is gone: the plan cannot be carried out; restore the file"
+                    f"{where}: file {path} of its plan is gone: the plan cannot be carried out; restore the file, or "
+                    "remove a plan of a clustering with `penstock rollback TABLE INSTANT`"
                 )
         result.append(planned_slice(part, files, where))
     return tuple(result)

@@ -97,7 +97,8 @@ class Assigner:
                 raise WriteConflict(
                     f"{self.where}: file group {one.file_id} of partition {one.partition!r} is being rewritten by a "
                     "pending clustering or replacement, which would lose this write: nothing was written; write again "
-                    "when it has completed or was rolled back"
+                    "when it has completed or was rolled back, or remove a clustering that nobody runs with `penstock "
+                    "rollback TABLE INSTANT`"
                 )
 
     def _by_location(
