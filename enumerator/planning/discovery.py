@@ -30,7 +30,7 @@ from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query, SnapshotAsOf
 from penstock.proto.model.splits import AllRows, RowsOf
 from penstock.table.files.external_names import ExternalFiles, is_external
-from penstock.table.files.names import LogName
+from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import CommittedInstants, DataFile, Everything, GroupId, instant_is_visible
 from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.listing import TableListing
@@ -101,7 +101,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
     groups = None if selected is None else selected | _written_groups(facts, selections, listing)
     created = table.creating_instants(frozenset(listing)) if lists_all else {}
     facts = checked_against(facts, listing, created, request.query)
-    cleaned = _cleaned_files(table, facts, selections)
+    cleaned = _cleaned_files(table, facts, selections, active.timeline)
     pruned = pruned_partitions(pruning, {*known, *listing, *(file.partition for file in cleaned)}, listing)
     files = files_of_groups(facts, listing, cleaned, groups, pruned, sizes_may_lag=files_now.from_metadata)
     return TableState(
@@ -279,9 +279,13 @@ def complete_from(table: HudiTable, timeline: Timeline) -> str:
 
 
 def _cleaned_files(
-    table: HudiTable, facts: TimelineFacts, selections: Collection[Selection]
+    table: HudiTable, facts: TimelineFacts, selections: Collection[Selection], active: Timeline
 ) -> tuple[CleanedFile, ...]:
-    """Files that known cleans removed; none if the view shows all instants, because no clean removes what it needs."""
+    """Files that known cleans removed; none if the view shows all instants, because no clean removes what it needs.
+
+    Not: files of instants that a restore removed after the clean. If a savepoint is all that remains of the timeline
+    before the restore, they are older than `first_active`, as archived ones are.
+    """
     completed = facts.timeline.completed_writes
     committed = _active_committed(facts)
     if all(
@@ -293,13 +297,17 @@ def _cleaned_files(
         for selection in selections
     ):
         return ()
-    active = [(clean.requested_time, table.clean(clean)) for clean in _active_cleans(facts)]
-    return tuple(
+    cleans = [(clean.requested_time, table.clean(clean)) for clean in _active_cleans(facts)]
+    files = tuple(
         CleanedFile(partition.partition, name, requested_time)
-        for requested_time, clean in (*facts.archived_cleans, *active)
+        for requested_time, clean in (*facts.archived_cleans, *cleans)
         for partition in clean.partitions
         for name in partition.file_names
     )
+    if not files or all(item.action is not Action.RESTORE for item in active.completed_rollbacks):
+        return files
+    removed = table.rolled_back(active)
+    return tuple(file for file in files if (name := parse_file_name(file.name)) is None or name.instant not in removed)
 
 
 def _active_cleans(facts: TimelineFacts) -> list[Instant]:

@@ -8,6 +8,8 @@ import shutil
 import pytest
 
 import penstock
+from penstock.engine.table_services.clean import clean
+from penstock.engine.table_services.compaction import compact
 from penstock.engine.table_services.restore import restore
 from penstock.engine.table_services.savepoints import delete_savepoint, savepoint
 from penstock.engine.write.rollback import rollback
@@ -16,7 +18,7 @@ from penstock.table.timeline.instants import Action
 from penstock.table.timeline.services.restores import parse_restore_plan
 from penstock.table.timeline.services.savepoints import parse_savepoint
 from tests.unit.engine.write.killed_storage import Killed, KilledStorage, as_other_process
-from tests.unit.engine.write.recorded_storage import FIRST, KINDS, SECOND, Kind, Lake, Row, upserted
+from tests.unit.engine.write.recorded_storage import FIRST, KINDS, SECOND, Kind, Lake, Row, rows_of, upserted
 
 THIRD: list[Row] = [("k3", 3, "oslo"), ("k1", 3, "oslo"), ("late", 3, "riga")]
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -64,6 +66,25 @@ def test_restore_brings_back_the_rows_of_the_savepoint(
     ]
     lake.write(THIRD)
     assert lake.rows() == upserted(upserted(FIRST, SECOND), THIRD)
+
+
+@kinds
+def test_files_of_removed_writes_that_were_cleaned_are_not_missed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
+) -> None:
+    """A state after the restore needs no file that a clean had removed from a write that the restore removed."""
+    lake = lake_of(tmp_path, kind, monkeypatch)
+    savepoint(str(lake.path))
+    for rows in (SECOND, THIRD, SECOND):
+        lake.write(rows)
+        if kind[1] == "merge_on_read":
+            compact(str(lake.path))
+    removed = clean(str(lake.path), commits=1).files
+    assert removed
+    restore(str(lake.path))
+    state = lake.write(SECOND).instant
+    lake.write(THIRD)
+    assert rows_of(penstock.read(str(lake.path), as_of=state).read_all()) == upserted(FIRST, SECOND)
 
 
 def protected(lake: Lake) -> set[str]:
