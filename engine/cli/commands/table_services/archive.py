@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.cli.commands.table_services.options import DryRun, Form, Table, Zone
+from penstock.engine.cli.commands.table_services.options import DryRun, Form, Table, Zone, number
 from penstock.engine.cli.output.rows import ReportFormat, write_json
 
 
@@ -20,8 +20,7 @@ def archive(
         int, typer.Option("--delta-commits", help="Deltacommits after which a compaction is due; so many stay.")
     ] = 5,
     hours: Annotated[
-        int | None,
-        typer.Option("--hours", help="The hours of cleans by hours: writes of the last so many hours stay."),
+        int | None, number("--hours", "The hours of cleans by hours: writes of the last so many hours stay.")
     ] = None,
     dry_run: DryRun = False,
     timeline_timezone: Zone = "",
