@@ -34,7 +34,15 @@ from penstock.table.timeline.instants import Action, Instant, State, comparable_
 from penstock.table.timeline.services.plans import parse_clean, parse_rollback
 from penstock.writer.metadata_table.archived import drop_outdated, last_compaction
 from penstock.writer.table_services.archival import ArchivePolicy, instants_to_archive
-from penstock.writer.table_services.retention import CleanPolicy, archived_up_to, needed_from, reader_position
+from penstock.writer.table_services.maintenance import stored_clean_policy
+from penstock.writer.table_services.retention import (
+    CleanPolicy,
+    KeepHours,
+    archived_up_to,
+    archived_up_to_clean,
+    needed_from,
+    reader_position,
+)
 from penstock.writer.transaction.failed_writes import remove_traces_of_ended
 from penstock.writer.transaction.transaction import locked, remove_traces, timeline_path
 
@@ -60,6 +68,7 @@ def archive(
     keep_min: int = 20,
     keep_max: int = 30,
     delta_commits: int = 5,
+    hours: int | None = None,
     dry_run: bool = False,
     keep_from: Position | str | None = None,
     timeline_timezone: str = "",
@@ -71,18 +80,23 @@ def archive(
     on-read table the newest `delta_commits` deltacommits since the last compaction, a replacecommit until a clean has
     deleted what it replaced, and of a table with a metadata table all that its last compaction has not merged. Cleans
     and rollbacks before the last archived write are archived too, and then instants of the metadata table.
+    * hours: of a table that is cleaned by hours, the hours of its cleans: writes of the last so many hours are not
+      archived, nor is the one before them. `penstock.clean` by hours deletes nothing while such a write is archived. By
+      default those of `hoodie.properties` (KEEP_LATEST_BY_HOURS); else, if the last clean was by hours, no write is
+      archived that it retained, nor the one before them.
     * dry_run: nothing changes; the result says what would be archived.
     * keep_from: the position of a reader, or an order key that it has read: no later write is archived.
-      `penstock.clean` by hours deletes nothing while a write of these hours is archived. `penstock.maintain` leaves
-      these writes on the timeline.
     * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
 
     CorruptFile, and nothing is archived, for an instant that readers could not read from the archive; WriteConflict if
     another process holds the table's lock; UnsupportedFeature for a table that is not archived.
     """
     policy = ArchivePolicy(keep_min=keep_min, keep_max=keep_max, delta_commits=delta_commits)
+    given = None if hours is None else KeepHours(hours)
     serviced = open_serviced(str(path), timeline_timezone)
-    return archive_serviced(serviced, policy, reader_position(keep_from), None, dry_run=dry_run)
+    clean = given or stored_clean_policy(serviced.table.properties.raw, serviced.where)
+    by_hours = clean if isinstance(clean, KeepHours) else None
+    return archive_serviced(serviced, policy, reader_position(keep_from), by_hours, dry_run=dry_run)
 
 
 def archive_serviced(
@@ -94,21 +108,25 @@ def archive_serviced(
     dry_run: bool,
 ) -> ArchiveResult:
     """Archives a table as `archive`; the reader that is furthest behind is at `reader`. A clean by the policy `clean`
-    retains the same afterwards as before."""
+    retains the same afterwards as before; if it is None, by that of the last clean."""
 
-    def kept_from(timeline: Timeline) -> str:
-        now, zone = serviced.environment.now(), serviced.environment.zone
-        cleaned = "" if clean is None else archived_up_to(timeline, clean, now, zone)
+    def kept_from(table: HudiTable) -> str:
+        timeline, environment = table.timeline(), serviced.environment
+        if clean is not None:
+            cleaned = archived_up_to(timeline, clean, environment.now(), environment.zone)
+        else:
+            last = timeline.completed_cleans[-1:]
+            cleaned = archived_up_to_clean(timeline, table.clean(last[0])) if last else ""
         return min(filter(None, (needed_from(timeline, reader), cleaned)), default="")
 
     if dry_run:
         table = serviced.table.pinned()
-        return _result(table.timeline(), _selected(table, policy, kept_from(table.timeline())))
+        return _result(table.timeline(), _selected(table, policy, kept_from(table)))
     remove_traces_of_ended(serviced.table, serviced.storage, serviced.environment)
     with locked(serviced.storage, serviced.environment) as check_lock:
         drop_outdated(serviced.unchanged(), serviced.storage)
         table = serviced.unchanged().pinned()
-        instants = _selected(table, policy, kept_from(table.timeline()))
+        instants = _selected(table, policy, kept_from(table))
         _archive(serviced, table, instants, check_lock)
         with logged_errors(serviced):
             metadata = open_metadata_serviced(serviced)

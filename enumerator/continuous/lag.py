@@ -60,22 +60,37 @@ def lag_of(
     retention: Retention | None = None,
     zone: tzinfo | None = None,
     reader: ReaderName | None = None,
+    snapshot_at: Position | None = None,
 ) -> GroupLag:
     """The lag of a group that committed up to a position.
 
     `reader` is the kind and the name by which the newest clean may record that it holds the cleaner. `completed_ms` is
     the completion time of an instant in UTC milliseconds, None if unknown. `zone` is that of the timeline; without it
-    the seconds until loss are unknown.
+    the seconds until loss are unknown. In the snapshot with which the group starts, at `snapshot_at`, it needs the
+    state of the table at this position, not the older instants, which count for its lag.
     """
     from penstock.proto.model.groups import GroupLag  # late import: streams without a group use this module too
 
     commits, amount = amount_after(facts, committed, ahead)
-    unread = [item for _, instants in data_instants_after(facts, committed) for item in instants]
-    unread = [item for item in unread if item.requested_time not in ahead]
-    completions = [known for item in unread if (known := completed_ms(item)) is not None]
-    seconds = max(now_ms - min(completions), 0) / 1000 if completions else 0.0
+
+    def unread_after(position: Position) -> tuple[list[Instant], float]:
+        """The data instants after a position, and the age of the oldest in seconds."""
+        after = [item for _, instants in data_instants_after(facts, position) for item in instants]
+        unread = [item for item in after if item.requested_time not in ahead]
+        completions = [known for item in unread if (known := completed_ms(item)) is not None]
+        return unread, max(now_ms - min(completions), 0) / 1000 if completions else 0.0
+
+    _, seconds = unread_after(committed)
+    needed = snapshot_at or committed
+    unread, unread_seconds = unread_after(needed)
     loss = loss_of(facts, unread, retention, now_ms=now_ms, zone=zone)
-    held = None if retention is None or not unread else held_loss(loss, retention.hold_of(reader), len(unread), seconds)
+    held = None
+    if retention is not None and unread:
+        hold = retention.hold_of(reader)
+        if needed.is_earliest:
+            held = None if hold is None else Loss()  # without a bound (`writer.table_services.holds`)
+        else:
+            held = held_loss(loss, hold, len(unread), unread_seconds)
     loss = held or loss
     return GroupLag(
         commits=commits,

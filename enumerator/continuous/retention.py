@@ -80,6 +80,7 @@ def lags(
             retention=retention,
             zone=known,
             reader=reader,
+            snapshot_at=None if progress.snapshot is None else progress.snapshot.at,
         )
         for (progress, committed), reader in zip(groups, readers or (None,) * len(groups), strict=True)
     ]

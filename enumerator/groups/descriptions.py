@@ -21,7 +21,7 @@ from penstock.proto.model.groups import (
     ServerStatus,
     TableStatus,
 )
-from penstock.proto.model.positions import Position
+from penstock.proto.model.positions import EARLIEST, Position
 
 
 def summary_of(group: Group, settings: CoordinatorSettings, *, waiting: bool, over: str = "") -> GroupSummary:
@@ -75,7 +75,19 @@ def description_of(
         kafka=group.progress.kafka,
         watermark_us=group.watermark.at_us,
         snapshot=None if group.progress.snapshot is None else group.progress.snapshot.place,
+        snapshot_at=snapshot_position(group),
     )
+
+
+def snapshot_position(group: Group) -> Position | None:
+    """The position of the snapshot with which the group starts; None if the group does not start with one, or has
+    committed it. Its last round, which may be open after all others are planned, ends there."""
+    if group.progress.snapshot is not None:
+        return group.progress.snapshot.at
+    if not group.committed.is_earliest or group.committed == EARLIEST:
+        return None
+    ends = (open_round.commit_range.upto for open_round in group.rounds.values())
+    return next((end for end in ends if not end.is_earliest), None)
 
 
 def with_held_splits(description: GroupDescription, tables: Sequence[Group]) -> GroupDescription:

@@ -46,7 +46,6 @@ from penstock.table.files.slices import (
     VisibleFiles,
     group_files,
     slice_group,
-    visible_files,
 )
 from penstock.table.partitions.values import partition_values
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
@@ -227,11 +226,9 @@ class _ChangeCollector:
     def _files(self, group: _Group, view: View) -> SliceFiles | None:
         """The files that hold the group's state in the view; None if it has none. Raises for missing files."""
         state = self.state
-        visible = visible_files(group.slices, view, state.committed)
         available = available_files(
             group.id,
             group.slices,
-            visible,
             later_evidence(group.facts, view, state.committed),
             state.cleaned,
             tolerate_missing_logs=self.tolerate_missing_logs,

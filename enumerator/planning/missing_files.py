@@ -3,6 +3,10 @@
 A missing file is an error, never a smaller answer. The evidence is of three kinds: commit metadata names a file that no
 folder lists; a later base file was built on a base file that does not exist; a group was replaced later and none of its
 files is left. With `onCorrupt=skip`, missing log files that no clean removed are tolerated.
+
+One missing file is no error: the base file of a compaction, after a later clean, if the files that it merged exist.
+They hold the same rows. A savepoint of an instant that is later than a pending compaction keeps these files, and not
+the base file, which did not exist yet. Hudi, which lists folders, reads them too.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ from penstock.table.files.slices import (
     View,
     VisibleFiles,
     instant_is_visible,
+    newest_base,
+    visible_files,
 )
 
 
@@ -83,6 +89,12 @@ class AvailableFiles:
 class LaterEvidence:
     """Evidence about the files of a view, from instants that the view does not show."""
 
+    facts: TimelineFacts
+    """The timeline and the commit metadata."""
+    view: View
+    """The view."""
+    committed: CommittedInstants
+    """The committed instants."""
     incomplete: bool
     """Whether instants were archived, so that no remaining metadata may name a cleaned file."""
     built_on: Mapping[GroupId, tuple[str, str]]
@@ -99,7 +111,13 @@ def later_evidence(facts: TimelineFacts, view: View, committed: CommittedInstant
     replaced: dict[GroupId, str] = {}
     from_logs: dict[GroupId, str] = {}
     evidence = LaterEvidence(
-        incomplete=bool(facts.complete_from), built_on=built_on, replaced=replaced, from_logs=from_logs
+        facts=facts,
+        view=view,
+        committed=committed,
+        incomplete=bool(facts.complete_from),
+        built_on=built_on,
+        replaced=replaced,
+        from_logs=from_logs,
     )
     if isinstance(view, Everything):
         return evidence
@@ -122,28 +140,93 @@ def later_evidence(facts: TimelineFacts, view: View, committed: CommittedInstant
 def available_files(
     group: GroupId,
     slices: Sequence[FileSlice],
-    visible: VisibleFiles | None,
     evidence: LaterEvidence,
     cleaned: Mapping[str, str],
     *,
+    base_files_only: bool = False,
     tolerate_missing_logs: bool,
 ) -> AvailableFiles | MissingFile:
-    """The files to read of a group whose view shows `visible`, or the first file that is needed and missing.
+    """The files to read of a group in the view of the evidence, or the first file that is needed and missing.
 
-    With `tolerate_missing_logs`, log files that are missing although no clean removed them are left out.
+    With `base_files_only`, only its newest base file is read. With `tolerate_missing_logs`, log files that are missing
+    although no clean removed them are left out.
     """
-    missing = _missing_of_group(group, slices, visible, evidence, cleaned)
-    if missing is None:
-        return AvailableFiles(visible)
-    if not tolerate_missing_logs or not missing.is_unexplained:
-        return missing
-    lost = tuple(log for log in (visible.logs if visible else ()) if not log.listed and log.ref.path not in cleaned)
-    present = _without(visible, lost)
-    return _missing_of_group(group, slices, present, evidence, cleaned) or AvailableFiles(present, lost)
+    show = newest_base if base_files_only else visible_files
+
+    def available(slices: Sequence[FileSlice], evidence: LaterEvidence) -> AvailableFiles | MissingFile:
+        visible = show(slices, evidence.view, evidence.committed)
+        missing = _missing_of_group(group, slices, visible, evidence, cleaned)
+        if missing is None:
+            return AvailableFiles(visible)
+        if not tolerate_missing_logs or not missing.is_unexplained:
+            return missing
+        lost = tuple(log for log in (visible.logs if visible else ()) if not log.listed and log.ref.path not in cleaned)
+        present = _without(visible, lost)
+        return _missing_of_group(group, slices, present, evidence, cleaned) or AvailableFiles(present, lost)
+
+    first = available(slices, evidence)
+    if isinstance(first, AvailableFiles):
+        return first
+    merged, same_rows = _before_cleaned_compactions(slices, evidence)
+    if not same_rows:
+        return first
+    built_on = dict(evidence.built_on)
+    if group in built_on:
+        before, by = built_on[group]
+        built_on[group] = (same_rows.get(before, before), by)
+    second = available(merged, replace(evidence, built_on=built_on))
+    return second if isinstance(second, AvailableFiles) else first
+
+
+def _before_cleaned_compactions(
+    slices: Sequence[FileSlice], evidence: LaterEvidence
+) -> tuple[list[FileSlice], dict[str, str]]:
+    """The slices without the missing base files of compactions that merged existing files, if a later clean completed;
+    and the instant of each such base file -> that of the base file that it merged, '' if it merged only logs.
+
+    Missing logs of such a slice that only instants outside of the view wrote are left out too: on layout 1 the name of
+    a log has the instant of its base file.
+    """
+    facts = evidence.facts
+    cleans = facts.timeline.completed_cleans
+    newest_clean = str(cleans[-1].requested_time) if cleans else ""
+    standing: list[FileSlice] = []
+    same_rows: dict[str, str] = {}
+    for item in slices:
+        merged = None if item.base is None or item.key > newest_clean else _merged_base(item.base, facts)
+        if merged is not None:
+            merged = same_rows.get(merged, merged)
+            base = next((before.base for before in reversed(standing) if before.base), None)
+            exists = _any_listed(standing) if base is None else base.listed
+            if exists and merged == ("" if base is None else base.name.instant):
+                same_rows[item.key] = merged
+                logs = tuple(log for log in item.logs if log.listed or _is_in_view(log, evidence))
+                standing.append(replace(item, base=None, logs=logs))
+                continue
+        standing.append(item)
+    return standing, same_rows
+
+
+def _is_in_view(log: DataFile, evidence: LaterEvidence) -> bool:
+    """Whether an active instant of the view wrote to the log."""
+    return any(
+        instant_is_visible(requested_time, evidence.view, evidence.committed)
+        for requested_time, commit in evidence.facts.commits.items()
+        if any(stat.path == log.ref.path for stat in commit.stats)
+    )
+
+
+def _merged_base(base: DataFile, facts: TimelineFacts) -> str | None:
+    """The instant of the base file that a compaction merged into the missing file `base`, '' if it merged only logs;
+    None for other files."""
+    commit = None if base.listed else facts.commits.get(base.name.instant)
+    if commit is None or not commit.compacted:
+        return None
+    return next((stat.prev_commit for stat in commit.stats if stat.path == base.ref.path), None)
 
 
 def _without(visible: VisibleFiles | None, lost: Sequence[DataFile]) -> VisibleFiles | None:
-    """The files without `lost`; None if nothing is left. A missing base file stays: an older one cannot replace it."""
+    """The files without `lost`; None if nothing is left. A missing base file stays."""
     if visible is None:
         return None
     logs = tuple(log for log in visible.logs if log not in lost)

@@ -28,9 +28,7 @@ from penstock.table.files.slices import (
     VisibleFiles,
     group_files,
     instant_is_visible,
-    newest_base,
     slice_group,
-    visible_files,
 )
 from penstock.table.partitions.pruning import partition_pruning
 from penstock.table.partitions.values import partition_values
@@ -126,13 +124,12 @@ def _choose(state: TableState, selection: Selection, *, tolerate_missing_logs: b
         if group not in evidence.replaced and not any(file.listed or file.named_by for file in files):
             continue  # all its files were cleaned and no active instant replaced it: an archived instant did
         slices = slice_group(files, state.pending_compactions.get(group, frozenset()), state.committed)
-        show = newest_base if selection.base_files_only else visible_files
         available = available_files(
             group,
             slices,
-            show(slices, view, state.committed),
             evidence,
             state.cleaned,
+            base_files_only=selection.base_files_only,
             tolerate_missing_logs=tolerate_missing_logs,
         )
         if not isinstance(available, AvailableFiles):

@@ -6,7 +6,7 @@ from typing import Final
 
 from penstock.proto.codec import checks as check
 from penstock.proto.codec import groups as groups
-from penstock.proto.codec.checks import position_to_message
+from penstock.proto.codec.checks import position_from_message, position_to_message
 from penstock.proto.codec.hybrid import place_from_message, place_to_message
 from penstock.proto.codec.server_status import group_status_from_message, group_status_to_message
 from penstock.proto.codec.streams import snapshot_from_message, snapshot_to_message
@@ -241,6 +241,7 @@ def description_to_message(description: GroupDescription) -> pb.DescribeGroupRes
             tables=[group_status_to_message(each) for each in description.tables],
             watermark_us=description.watermark_us,
             snapshot=None if description.snapshot is None else snapshot_to_message(description.snapshot),
+            snapshot_at=None if description.snapshot_at is None else position_to_message(description.snapshot_at),
             alignment=None if description.alignment is None else groups.aligned_to_message(description.alignment),
         )
 
@@ -270,6 +271,9 @@ def description_from_message(message: pb.DescribeGroupResponse) -> GroupDescript
         ),
         watermark_us=message.watermark_us if message.HasField("watermark_us") else None,
         snapshot=snapshot_from_message(what, message.snapshot) if message.HasField("snapshot") else None,
+        snapshot_at=(
+            position_from_message(what, "snapshot_at", message.snapshot_at) if message.HasField("snapshot_at") else None
+        ),
         alignment=groups.aligned_from_message(what, message.alignment) if message.HasField("alignment") else None,
     )
 

@@ -260,6 +260,9 @@ class GroupDescription:
     """The watermark, UTC microseconds; None: the group has none, or it is not known yet."""
     snapshot: SnapshotPlace | None = None
     """The planned progress in the snapshot with which the group starts; None after it."""
+    snapshot_at: Position | None = None
+    """The position of the snapshot with which the group starts, until all its rows are committed: the group still needs
+    the state of the table at it, and the commits after it. None outside of a snapshot."""
     alignment: GroupAlignment | None = None
     """How far the group may read; None: it is not aligned."""
 

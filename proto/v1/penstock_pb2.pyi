@@ -651,7 +651,7 @@ class GroupAlignment(_message.Message):
     def __init__(self, set: _Optional[str] = ..., ceiling_us: _Optional[int] = ..., held: _Optional[bool] = ..., set_number: _Optional[int] = ...) -> None: ...
 
 class DescribeGroupResponse(_message.Message):
-    __slots__ = ("summary", "scope", "limits", "rounds", "pending_splits", "held_splits", "readers", "lag", "error_code", "error", "kafka", "tables", "watermark_us", "snapshot", "alignment")
+    __slots__ = ("summary", "scope", "limits", "rounds", "pending_splits", "held_splits", "readers", "lag", "error_code", "error", "kafka", "tables", "watermark_us", "snapshot", "alignment", "snapshot_at")
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
@@ -667,6 +667,7 @@ class DescribeGroupResponse(_message.Message):
     WATERMARK_US_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     ALIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_AT_FIELD_NUMBER: _ClassVar[int]
     summary: GroupSummary
     scope: GroupScope
     limits: RoundLimits
@@ -682,7 +683,8 @@ class DescribeGroupResponse(_message.Message):
     watermark_us: int
     snapshot: SnapshotPlace
     alignment: GroupAlignment
-    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rounds: _Optional[int] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[ReaderState, _Mapping]]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ..., kafka: _Optional[_Union[KafkaPlace, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ..., watermark_us: _Optional[int] = ..., snapshot: _Optional[_Union[SnapshotPlace, _Mapping]] = ..., alignment: _Optional[_Union[GroupAlignment, _Mapping]] = ...) -> None: ...
+    snapshot_at: Position
+    def __init__(self, summary: _Optional[_Union[GroupSummary, _Mapping]] = ..., scope: _Optional[_Union[GroupScope, _Mapping]] = ..., limits: _Optional[_Union[RoundLimits, _Mapping]] = ..., rounds: _Optional[int] = ..., pending_splits: _Optional[int] = ..., held_splits: _Optional[int] = ..., readers: _Optional[_Iterable[_Union[ReaderState, _Mapping]]] = ..., lag: _Optional[_Union[GroupLag, _Mapping]] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ..., kafka: _Optional[_Union[KafkaPlace, _Mapping]] = ..., tables: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ..., watermark_us: _Optional[int] = ..., snapshot: _Optional[_Union[SnapshotPlace, _Mapping]] = ..., alignment: _Optional[_Union[GroupAlignment, _Mapping]] = ..., snapshot_at: _Optional[_Union[Position, _Mapping]] = ...) -> None: ...
 
 class ResetGroupRequest(_message.Message):
     __slots__ = ("table", "group", "start_latest", "start_at", "start_snapshot", "dry_run", "request_id", "client_version")

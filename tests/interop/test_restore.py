@@ -9,6 +9,7 @@ import pytest
 
 import penstock
 from penstock.engine.table_services.archive import archive
+from penstock.engine.table_services.compaction import compact
 from penstock.engine.table_services.restore import restore
 from penstock.engine.table_services.savepoints import savepoint
 from penstock.engine.write.create import create_table
@@ -22,6 +23,13 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 FIRST: list[Row] = [(f"k{n}", 1, n, "oslo" if n % 2 else "riga") for n in range(6)]
 SECOND: list[Row] = [("k1", 2, 20, "oslo"), ("new", 2, 21, "bern")]
 THIRD: list[Row] = [("k1", 3, 30, "oslo"), ("k2", 3, 31, "riga"), ("later", 3, 32, "riga")]
+
+CLEANS = {
+    "hoodie.clean.automatic": "true",
+    "hoodie.clean.async": "false",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.cleaner.commits.retained": "1",
+}
 
 
 def merged(*writes: list[Row]) -> list[Row]:
@@ -114,3 +122,56 @@ def test_rows_of_archived_writes_stay_after_a_restore(hudi: Any, tmp_path: pathl
     hudi.write(path, HUDIS_COLUMNS, [["k1", 3, 31, "riga"]], hudis_options(version, "copy_on_write", "simple"))
     for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
         assert rows_of(rows) == sorted([("k0", 3, 30, "oslo"), ("k1", 3, 31, "riga"), *kept[2:]])
+
+
+@pytest.mark.parametrize(("version", "restored_by_hudi"), [(9, True), (6, False)])
+def test_savepoint_while_a_compaction_is_pending(
+    hudi: Any, tmp_path: pathlib.Path, version: int, restored_by_hudi: bool
+) -> None:
+    """Hudi's clean deletes the base file that the compaction writes later in a partition without later logs: the
+    savepoint keeps the files that it merged, which both read."""
+    path = tmp_path / "trip"
+    create_table(
+        str(path),
+        SCHEMA,
+        record_key="id",
+        partition_by="city",
+        ordering="seq",
+        table_type="merge_on_read",
+        table_version=version,
+        index="bucket",
+        buckets=3,
+        name="trip",
+    )
+
+    def put(n: int, *cities: str) -> str:
+        return write(str(path), table_of([("a", n, n, city) for city in cities])).instant
+
+    put(1, "oslo", "riga")
+    put(2, "oslo", "riga")
+    compact(str(path), schedule_only=True)
+    saved = savepoint(str(path), put(3, "oslo")).instant
+    compact(str(path), run_only=True)
+    compacted = max((path / "riga").glob("*.parquet"), key=lambda file: file.name[-25:])
+    for n in (4, 5):
+        put(n, "oslo", "riga")
+        compact(str(path))
+    assert compacted.exists()
+    hudi.write(path, HUDIS_COLUMNS, [["a", 6, 6, "bern"]], hudis_options(version, "merge_on_read", "bucket") | CLEANS)
+    assert not compacted.exists()
+
+    expected: list[Row] = [("a", 2, 2, "riga"), ("a", 3, 3, "oslo")]
+    assert rows_of(penstock.read(str(path), as_of=saved).read_all()) == expected
+    if restored_by_hudi:
+        statement = f"CALL rollback_to_savepoint(path => '{path}', instant_time => '{saved}')"
+        hudi.script({"hoodie.metadata.enable": "false"}, [statement])
+    else:
+        restore(str(path))
+    for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
+        assert rows_of(rows) == expected
+    optimized = hudi.read(path, hoodie__datasource__query__type="read_optimized")
+    assert rows_of(penstock.read(str(path), query="read_optimized").read_all()) == rows_of(optimized)
+    put(7, "riga")
+    compact(str(path))
+    for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
+        assert rows_of(rows) == [("a", 3, 3, "oslo"), ("a", 7, 7, "riga")]

@@ -1,13 +1,16 @@
 """Which files of a partition a clean deletes, and which files must stay. Pure.
 
-Source: Hudi `CleanPlanner`. Stricter than Hudi in two points: the slice that a pending clustering reads stays also if
-the file group has a newer one, and so do slices of a replaced file group that a pending compaction reads.
+Source: Hudi `CleanPlanner`. Stricter than Hudi in three points. The slice that a pending clustering reads stays also if
+the file group has a newer one. So do slices of a replaced file group that a pending compaction reads. And of each file
+group the newest slice at a savepoint stays, also if the savepoint does not list it: a compaction that was pending then
+has written its base file later, and Hudi's savepoint (version 8 and later) lists no file of a group in whose newest
+slice there is only this pending compaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.table.files.names import BaseName, LogName
 from penstock.table.files.slices import CommittedInstants, DataFile, GroupId, group_files, slice_group
@@ -30,6 +33,8 @@ class CleaningFacts:
     """File group -> requested time of the earliest pending clustering or replacecommit that reads it."""
     savepointed: frozenset[tuple[str, str]] = frozenset()
     """(partition, name) of the files that savepoints protect."""
+    savepoints: Collection[str] = ()
+    """Requested times of the savepoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,9 @@ def needed_files(files: Iterable[DataFile], facts: CleaningFacts, protected_from
         replaced_by = facts.replaced.get(group.group)
         if replaced_by is not None and protected_from and replaced_by >= protected_from:
             reasons.update(dict.fromkeys(group.names, "a reader needs it"))
-        for key, reason in _needed_slices(group, facts, protected_from):
+        has_saved = any((group.group[0], name) in facts.savepointed for name in group.names)
+        own = replace(facts, savepoints=()) if has_saved else facts  # the listed files have the rows of the savepoint
+        for key, reason in _needed_slices(group, own, protected_from):
             reasons.update(dict.fromkeys(group.slices[key], reason))
     reasons.update((name, "its file slice is not complete") for file in files if (name := _name(file)) not in complete)
     return reasons
@@ -151,6 +158,10 @@ def _needed_slices(group: _Group, facts: CleaningFacts, protected_from: str) -> 
     for key, names in group.slices.items():
         if any((partition, name) in facts.savepointed for name in names):
             yield key, "a savepoint protects its file slice"
+    replaced_by = facts.replaced.get(group.group)
+    for saved in facts.savepoints:
+        if replaced_by is None or replaced_by > saved:
+            yield from ((key, "a savepoint needs its file slice") for key in [key for key in keys if key <= saved][-1:])
 
 
 def _name(file: DataFile) -> str:

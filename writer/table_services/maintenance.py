@@ -110,6 +110,11 @@ def maintenance_policy(
     )
 
 
+def stored_clean_policy(stored: Mapping[str, str], where: str) -> CleanPolicy:
+    """The clean policy of the table's properties, else Hudi's default. ConfigurationError for a wrong property."""
+    return _clean_policy(MaintenanceOptions(), _Stored(stored, where), where)
+
+
 def parse_services(names: Collection[str]) -> frozenset[Service]:
     """The services of these names. ConfigurationError for another name."""
     known = {str(service): service for service in Service}

@@ -16,6 +16,7 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action, Instant
+from penstock.table.timeline.services.plans import CleanMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +179,19 @@ def archived_up_to(timeline: Timeline, policy: CleanPolicy, now: datetime, zone:
     completed = timeline.completed_writes
     first = next((n for n, item in enumerate(completed) if item.requested_time >= begin), None)
     return "" if first is None else str(completed[max(0, first - 1)].requested_time)
+
+
+def archived_up_to_clean(timeline: Timeline, clean: CleanMetadata) -> str:
+    """The requested time of the first write that no archival may archive, so that the next clean retains what the last
+    one, `clean`, retained by hours; '' if that had another policy.
+
+    It is the write before the earliest one that the clean retained. How many hours it retained is not recorded.
+    """
+    earliest = clean.earliest_to_retain.strip()
+    if not earliest or clean.policy != KeepHours(1).hudi_name:
+        return ""
+    before = [item.requested_time for item in timeline.completed_writes if item.requested_time < earliest]
+    return str(before[-1]) if before else earliest
 
 
 def _begin(hours: int, now: datetime, zone: tzinfo) -> str:

@@ -87,6 +87,8 @@ def describe(
     of_tables, number = fields.pop("by_table"), fields["tables"]
     if fields["tables"] is None and fields["over"] is None:
         del fields["tables"], fields["over"]
+    if fields["snapshot_at"] is None:
+        del fields["snapshot_at"]
     partitions = kafka.pop("partitions") if isinstance(kafka, dict) else []
     kafka_rows = _rows("kafka ", kafka) if kafka is not None else []
     snapshot_rows = _rows("snapshot ", snapshot) if snapshot is not None else []
@@ -207,6 +209,7 @@ def description_fields(description: GroupDescription) -> dict[str, object]:
         "snapshot": None
         if description.snapshot is None
         else {"planned_splits": description.snapshot.done, "splits": description.snapshot.total},
+        "snapshot_at": None if description.snapshot_at is None else str(description.snapshot_at),
         "scope": {
             "query": _query(description),
             "columns": list(scope.request.columns),

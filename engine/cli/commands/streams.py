@@ -110,11 +110,12 @@ def _cells(status: StreamStatus) -> tuple[str, ...]:
 
 def _loss(status: StreamStatus) -> str:
     lag = status.lag
-    if lag is None or (lag.loss_seconds is None and lag.loss_commits is None):
+    if lag is None:
         return "-"
     parts = ["held"] if lag.holds_cleaner else []
     parts += [] if lag.loss_commits is None else [f"{lag.loss_commits} commits"]
-    return ", ".join(parts if lag.loss_seconds is None else [*parts, f"{lag.loss_seconds:.0f} s"])
+    parts += [] if lag.loss_seconds is None else [f"{lag.loss_seconds:.0f} s"]
+    return ", ".join(parts) or "-"
 
 
 def _alignment(status: StreamStatus) -> str:

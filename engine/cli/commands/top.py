@@ -129,7 +129,8 @@ def frame(status: ServerStatus, address: str, width: int) -> RenderableType:
     closed = [catalog_line(each) for each in status.catalogs if each.error_code or each.problem_count]
     closed += alignment_lines(status)
     closed += [f"table {each.table} cannot be opened: {each.error_code}" for each in status.tables if each.error_code]
-    return Group(head, table, Text(served, style="dim"), *(Text(line, style="red") for line in closed))
+    holds = [Text(line, style="yellow") for line in hold_lines(status)]
+    return Group(head, table, Text(served, style="dim"), *holds, *(Text(line, style="red") for line in closed))
 
 
 def catalog_line(status: CatalogStatus) -> str:
@@ -162,6 +163,33 @@ def alignment_lines(status: ServerStatus) -> list[str]:
             at = "without a watermark yet" if at_us is None else f"at {moment(at_us // 1000)}"
             names = ", ".join(waiting[:_SHOWN_WAITING]) + (", …" if len(waiting) > _SHOWN_WAITING else "")
             lines.append(f"alignment {alignment}: {len(waiting)} wait ({names}); the lowest is {lowest}, {at}")
+    return lines
+
+
+def hold_lines(status: ServerStatus) -> list[str]:
+    """One line for each table whose cleaner groups and streams hold, with what is left of the bound of each; those with
+    the least left first."""
+    readers: dict[str, list[tuple[tuple[bool, float], str]]] = {}
+    lags = [
+        (each.summary.table, f"group {each.summary.group}", each.lag)
+        for each in status.groups
+        if not each.summary.tables
+    ]
+    lags += [(each.table, f"stream {each.name}", each.lag) for each in status.streams]
+    for table, name, lag in lags:
+        if lag is not None and lag.holds_cleaner:
+            left = "no bound"
+            if lag.loss_commits is not None:
+                left = f"{lag.loss_commits} commit{'' if lag.loss_commits == 1 else 's'} left"
+            elif lag.loss_seconds is not None:
+                left = f"{span(lag.loss_seconds)} left"
+            amount_left = next((each for each in (lag.loss_seconds, lag.loss_commits) if each is not None), None)
+            readers.setdefault(table, []).append(((amount_left is None, amount_left or 0), f"{name} ({left})"))
+    lines = []
+    for table, holding in sorted(readers.items()):
+        names = [text for _, text in sorted(holding)]
+        more = ", …" if len(names) > _SHOWN_WAITING else ""
+        lines.append(f"the cleaner of table {table} is held by {', '.join(names[:_SHOWN_WAITING])}{more}")
     return lines
 
 

@@ -217,10 +217,12 @@ def _on_server(serviced: ServicedTable, options: HoldOptions) -> list[ReaderPosi
 
 
 def _group(enumerator: GroupEnumerator, table: str, name: str) -> ReaderPosition:
+    """Where a group is. In the snapshot with which it starts it needs the state at the position of the snapshot, and
+    the commits after it; a server of an older version does not tell this position."""
     description = enumerator.describe_group(table, name)
     committed = description.summary.committed
     is_done = description.summary.state == "ended" or _reads_topic(committed, description.kafka)
-    return ReaderPosition(ReaderKind.GROUP, name, None if is_done else committed)
+    return ReaderPosition(ReaderKind.GROUP, name, None if is_done else description.snapshot_at or committed)
 
 
 def stream_position(streams: Sequence[StreamStatus], bound: HoldBound | None) -> ReaderPosition:

@@ -58,6 +58,8 @@ class Failure:
     """The service."""
     error: PenstockError
     """Its error."""
+    done: tuple[str, ...] = ()
+    """Instants of the service that completed while it ran, before it failed."""
 
 
 def maintain(
@@ -104,7 +106,8 @@ def maintain(
     * timeline_timezone, sole_writer: as of `penstock.write`.
 
     If a service fails, the others run nevertheless, as none depends on another one. Then the error of the first failed
-    service is raised. Its text names each failed service and what was done.
+    service is raised. Its text names each failed service with the code of its error, and what was done, also by a
+    service before it failed. An exception that is no error of Penstock ends the maintenance, with the same as a note.
     """
     options = MaintenanceOptions(
         compact_after=compact_after,
@@ -164,14 +167,38 @@ class Maintenance:
             if service in self.skip:
                 self._reasons[service.value] = "skipped"
                 continue
+            before = self._completed(service)
             try:
                 reason = step()
             except PenstockError as error:
                 log.warning("%s: %s failed: %s", self.serviced.where, service, error)
-                self.failures.append(Failure(service, error))
+                after = self._completed(service)
+                done = () if before is None or after is None else sorted(after - before)
+                self.failures.append(Failure(service, error, tuple(done)))
                 reason = f"failed: {error}"
+            except Exception as error:
+                error.add_note(failures_text(self.path, self.result(), self.failures))
+                raise
             if reason:
                 self._reasons[service.value] = reason
+
+    def _completed(self, service: Service) -> set[str] | None:
+        """The completed instants of a service; None if the timeline cannot be read."""
+        table = self.serviced.table
+        try:
+            match service:
+                case Service.COMPACT:
+                    items = [item for item in table.timeline().completed_writes if item.action is Action.COMMIT]
+                    is_merge_on_read = table.properties.is_merge_on_read
+                    return {str(item.requested_time) for item in items if is_merge_on_read}
+                case Service.CLUSTER:
+                    return {*completed_clusterings(table)}
+                case Service.CLEAN:
+                    return {str(item.requested_time) for item in table.timeline().completed_cleans}
+                case Service.ARCHIVE:
+                    return set()
+        except PenstockError:
+            return None
 
     def result(self) -> MaintainResult:
         """What was done."""
@@ -293,20 +320,28 @@ def raise_failures(path: str, result: MaintainResult, failures: Sequence[Failure
     """Raises the error of the first failed service, with what failed and what was done; nothing without a failure."""
     if not failures:
         return
-    parts = [f"{failure.service} failed: {failure.error}" for failure in failures]
-    done = ", ".join(done_services(result)) or "nothing"
     first = failures[0].error
-    error = type(first)(f"maintenance of table {redacted_uri(str(path))}: {'; '.join(parts)}. Done: {done}")
+    error = type(first)(failures_text(path, result, failures))
     error.retry_ms, error.missing_file = first.retry_ms, first.missing_file
     raise error from first
 
 
+def failures_text(path: str, result: MaintainResult, failures: Sequence[Failure]) -> str:
+    """What failed, with the code of each error, and what was done, or would be."""
+    parts = [f"{failure.service} failed ({failure.error.code}): {failure.error}" for failure in failures]
+    done = done_services(result)
+    done += [f"{failure.service} {instant} before it failed" for failure in failures for instant in failure.done]
+    failed = "; ".join(parts) or "no service failed before"
+    label = "Would be done" if result.dry_run else "Done"
+    return f"maintenance of table {redacted_uri(str(path))}: {failed}. {label}: {', '.join(done) or 'nothing'}"
+
+
 def done_services(result: MaintainResult) -> list[str]:
-    """The services that were carried out, with their instants."""
+    """The services that were carried out, with their instants; of a dry run without."""
     done = [f"compact {one.instant}" for one in result.compactions or ()]
     done += [f"cluster {one.instant}" for one in result.clusterings or ()]
     if result.clean is not None:
-        done.append(f"clean {result.clean.instant or ', '.join(result.clean.carried_on)}".strip())
+        done.append(f"clean {', '.join((*result.clean.carried_on, *filter(None, [result.clean.instant])))}")
     if result.archive is not None:
         done.append(f"archive to {result.archive.instants[-1]}")
-    return done
+    return [text.strip() for text in done]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.cli.commands.table_services.options import DryRun, Form, Table, Zone
+from penstock.engine.cli.commands.table_services.options import DryRun, Form, Table, Zone, number
 from penstock.engine.cli.output.rows import ReportFormat, write_json
 
 
@@ -19,6 +19,9 @@ def archive(
     delta_commits: Annotated[
         int, typer.Option("--delta-commits", help="Deltacommits after which a compaction is due; so many stay.")
     ] = 5,
+    hours: Annotated[
+        int | None, number("--hours", "The hours of cleans by hours: writes of the last so many hours stay.")
+    ] = None,
     dry_run: DryRun = False,
     timeline_timezone: Zone = "",
     form: Form = ReportFormat.TABLE,
@@ -31,6 +34,7 @@ def archive(
         keep_min=keep_min,
         keep_max=keep_max,
         delta_commits=delta_commits,
+        hours=hours,
         dry_run=dry_run,
         timeline_timezone=timeline_timezone,
     )

@@ -7,40 +7,33 @@ from typing import Annotated
 import typer
 
 from penstock.engine.cli.commands.table_services.options import (
-    CONNECTING,
+    Commits,
     DryRun,
+    FileVersions,
     Form,
     HoldAtMost,
     HoldCheckpoints,
     HoldFor,
+    Hours,
     Server,
     ServerTable,
     Table,
     Zone,
     hold_of_flags,
+    with_connection_flags,
 )
 from penstock.engine.cli.commands.table_services.output import print_holds
-from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
-from penstock.proto.options.registry import EntryPoint
 
 
-@with_registry_flags(only=CONNECTING, entry_point=EntryPoint.CONSUMER)
+@with_connection_flags
 def clean(
     context: typer.Context,
     table: Table,
     flags: dict[str, str | None],
-    commits: Annotated[
-        int | None,
-        typer.Option("--commits", help="Keep the states at the newest commits; 10 by default.", show_default=False),
-    ] = None,
-    hours: Annotated[
-        int | None, typer.Option("--hours", help="Keep the states of the last hours.", show_default=False)
-    ] = None,
-    file_versions: Annotated[
-        int | None,
-        typer.Option("--file-versions", help="Keep the newest slices of each file group.", show_default=False),
-    ] = None,
+    commits: Commits = None,
+    hours: Hours = None,
+    file_versions: FileVersions = None,
     dry_run: DryRun = False,
     keep_from: Annotated[
         str | None,

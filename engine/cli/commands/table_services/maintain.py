@@ -7,34 +7,32 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.engine.cli.commands.table_services.options import (
-    CONNECTING,
+    Commits,
     DryRun,
+    FileVersions,
     Form,
     HoldAtMost,
     HoldCheckpoints,
     HoldFor,
+    Hours,
     Server,
     ServerTable,
     SoleWriter,
     Table,
     Zone,
     hold_of_flags,
+    number,
+    with_connection_flags,
 )
 from penstock.engine.cli.commands.table_services.output import print_holds
-from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
-from penstock.proto.options.registry import EntryPoint
 
 if TYPE_CHECKING:
     from penstock.engine.table_services.maintenance.maintain import Failure, MaintainResult
 
 
-def _number(flag: str, text: str) -> object:
-    return typer.Option(flag, metavar="N", help=text, show_default=False)
-
-
-_CompactAfter = Annotated[int | None, _number("--compact-after", "Compact after so many delta commits; 5 by default.")]
-_ClusterAfter = Annotated[int | None, _number("--cluster-after", "Cluster after so many writes; by default never.")]
+_CompactAfter = Annotated[int | None, number("--compact-after", "Compact after so many delta commits; 5 by default.")]
+_ClusterAfter = Annotated[int | None, number("--cluster-after", "Cluster after so many writes; by default never.")]
 _SortBy = Annotated[
     list[str] | None,
     typer.Option("--sort-by", metavar="COLUMN", help="Column by which a clustering sorts; may be repeated."),
@@ -42,12 +40,9 @@ _SortBy = Annotated[
 _Index = Annotated[
     str | None, typer.Option("--index", help="Index of the table's writers, if the table does not record it.")
 ]
-_Commits = Annotated[int | None, _number("--commits", "A clean keeps the states at the newest commits; 10 by default.")]
-_Hours = Annotated[int | None, _number("--hours", "A clean keeps the states of the last hours.")]
-_Versions = Annotated[int | None, _number("--file-versions", "A clean keeps the newest slices of each file group.")]
-_KeepMin = Annotated[int | None, _number("--keep-min", "Completed writes that an archival leaves; 20 by default.")]
+_KeepMin = Annotated[int | None, number("--keep-min", "Completed writes that an archival leaves; 20 by default.")]
 _KeepMax = Annotated[
-    int | None, _number("--keep-max", "Completed writes above which an archival is due; 30 by default.")
+    int | None, number("--keep-max", "Completed writes above which an archival is due; 30 by default.")
 ]
 _Skip = Annotated[
     list[str] | None,
@@ -55,7 +50,7 @@ _Skip = Annotated[
 ]
 
 
-@with_registry_flags(only=CONNECTING, entry_point=EntryPoint.CONSUMER)
+@with_connection_flags
 def maintain(
     context: typer.Context,
     table: Table,
@@ -64,9 +59,9 @@ def maintain(
     cluster_after: _ClusterAfter = None,
     sort_by: _SortBy = None,
     index: _Index = None,
-    commits: _Commits = None,
-    hours: _Hours = None,
-    file_versions: _Versions = None,
+    commits: Commits = None,
+    hours: Hours = None,
+    file_versions: FileVersions = None,
     keep_min: _KeepMin = None,
     keep_max: _KeepMax = None,
     skip: _Skip = None,

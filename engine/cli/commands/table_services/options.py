@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output.rows import ReportFormat
+from penstock.proto.options.registry import EntryPoint
 
 if TYPE_CHECKING:
     from penstock.engine.table_services.holding.readers import HoldOptions
@@ -29,8 +31,20 @@ SoleWriter = Annotated[
 ]
 Form = Annotated[ReportFormat, typer.Option("--format", help="Format of the result.")]
 
-CONNECTING = ("serverCa", "serverCert", "serverKey", "serverToken")
-"""Options for the connection to the server, beside its address."""
+
+def number(flag: str, text: str) -> object:
+    """A flag for a number that has no value by default."""
+    return typer.Option(flag, metavar="N", help=text, show_default=False)
+
+
+Commits = Annotated[int | None, number("--commits", "A clean keeps the states at the newest commits; 10 by default.")]
+Hours = Annotated[int | None, number("--hours", "A clean keeps the states of the last hours.")]
+FileVersions = Annotated[int | None, number("--file-versions", "A clean keeps the newest slices of each file group.")]
+
+with_connection_flags = with_registry_flags(
+    only=("serverCa", "serverCert", "serverKey", "serverToken"), entry_point=EntryPoint.CONSUMER
+)
+"""Adds the flags of the connection to `Server`, beside its address. `hold_of_flags` takes their values."""
 Server = Annotated[
     str | None,
     typer.Option(
@@ -88,7 +102,6 @@ def hold_of_flags(
     """The readers that hold the cleaner, and the server that knows them."""
     from penstock.engine.cli.shell import given_options, shell_of
     from penstock.engine.table_services.holding.readers import checked_hold_options
-    from penstock.proto.options.registry import EntryPoint
 
     options = given_options(shell_of(context), {**flags, "server": server}, entry_point=EntryPoint.CONSUMER)
     return checked_hold_options(

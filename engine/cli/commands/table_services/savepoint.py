@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.engine.cli.commands.table_services.options import (
-    CONNECTING,
     DryRun,
     Form,
     HoldAtMost,
@@ -16,11 +15,10 @@ from penstock.engine.cli.commands.table_services.options import (
     Table,
     Zone,
     hold_of_flags,
+    with_connection_flags,
 )
 from penstock.engine.cli.commands.table_services.output import print_holds
-from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
-from penstock.proto.options.registry import EntryPoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.engine.table_services.holding.savepoints import ReaderSavepoints
 
 
-@with_registry_flags(only=CONNECTING, entry_point=EntryPoint.CONSUMER)
+@with_connection_flags
 def savepoint(
     context: typer.Context,
     table: Table,

@@ -15,6 +15,7 @@ from penstock.table.timeline.archive_v2 import history_files, history_version, m
 from penstock.table.timeline.instants import WRITE_ACTIONS
 from penstock.writer.table_services import archival
 from tests.unit.engine.table_services.lake import Lake, rows_of
+from tests.unit.engine.table_services.test_clean import plan_file
 
 VERSIONS = pytest.mark.parametrize("version", [9, 6])
 
@@ -82,6 +83,34 @@ def test_replacement_stays_until_its_files_are_cleaned(tmp_path: pathlib.Path, v
     clean(str(lake.path), commits=1)
     assert replaced_at in archive_to(lake, 1, 2).instants
     assert rows_of(lake.path) == lake.states[lake.instants[-1]]
+
+
+@VERSIONS
+def test_hours_of_a_clean_stay(tmp_path: pathlib.Path, version: int) -> None:
+    lake = Lake(tmp_path, version)
+    lake.write(6)
+    few = {"keep_min": 2, "keep_max": 3, "dry_run": True}
+    assert archive(str(lake.path), hours=1, **few).instants == ()
+    assert len(archive(str(lake.path), **few).instants) == 4
+    with pytest.raises(ConfigurationError, match="hours=0"):
+        archive(str(lake.path), hours=0)
+    properties = lake.path / ".hoodie/hoodie.properties"
+    text = properties.read_text()
+    properties.write_text(text + "hoodie.clean.policy=KEEP_LATEST_BY_HOURS\nhoodie.clean.hours.retained=1\n")
+    assert archive(str(lake.path), **few).instants == ()
+
+
+@VERSIONS
+def test_what_the_last_clean_retained_by_hours_stays(tmp_path: pathlib.Path, version: int) -> None:
+    lake = Lake(tmp_path, version)
+    lake.write(6)
+    plan_file(lake, {"oslo": (lake.files()[0],)}, policy="KEEP_LATEST_BY_HOURS", earliest=lake.instants[2])
+    assert clean(str(lake.path), commits=100).carried_on
+    assert archive_to(lake, 2, 3, dry_run=True).instants == tuple(lake.instants[:1])
+    assert archive_to(lake, 2, 3).instants == tuple(lake.instants[:1]), "the write before those of the hours stays"
+    lake.check_states(lake.instants[1])
+    assert clean(str(lake.path), commits=1).files
+    assert lake.instants[3] in archive_to(lake, 2, 3).instants, "the last clean was not by hours"
 
 
 @VERSIONS

@@ -171,14 +171,8 @@ def test_savepoint_keeps_its_files(tmp_path: pathlib.Path, version: int) -> None
 
 def plan_file(lake: Lake, names: dict[str, tuple[str, ...]], **fields: Any) -> pathlib.Path:
     """A clean that another process planned."""
-    plan = CleanPlan(
-        policy="KEEP_LATEST_COMMITS",
-        earliest=lake.instants[0],
-        earliest_action="commit",
-        last_completed=lake.instants[-1],
-        files=names,
-        **fields,
-    )
+    defaults = {"policy": "KEEP_LATEST_COMMITS", "earliest": lake.instants[0], "earliest_action": "commit"}
+    plan = CleanPlan(**{"last_completed": lake.instants[-1], "files": names, **defaults, **fields})
     path = lake.path / lake.table.properties.timeline_folder / f"{hours_ago(0)}.clean.requested"
     path.write_bytes(encode_clean_plan(plan, str(lake.path)))
     return path

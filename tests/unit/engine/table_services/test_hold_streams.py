@@ -42,7 +42,7 @@ class Server:
         return SimpleNamespace(base_path=f"file://{self.lake.path}", hudi_name="trips")
 
     def describe_group(self, table: str, group: str) -> Any:
-        return SimpleNamespace(summary=self.groups[0].summary, kafka=self.kafka)
+        return SimpleNamespace(summary=self.groups[0].summary, kafka=self.kafka, snapshot_at=None)
 
 
 @pytest.fixture

@@ -142,7 +142,7 @@ def test_failed_service_does_not_stop_the_others_and_is_named(tmp_path: pathlib.
     with pytest.raises(WriteConflict) as refused:
         maintain(str(lake.path), **SMALL)
     text = str(refused.value)
-    assert f"maintenance of table {lake.path}: compact failed: " in text and plan.instant in text
+    assert f"maintenance of table {lake.path}: compact failed (WRITE_CONFLICT): " in text and plan.instant in text
     assert "Done: archive to" in text or "Done: clean" in text
     assert len(lake.table.timeline().completed_writes) < 6, "the archival ran"
     lake.check_states(lake.instants[-1])
@@ -165,19 +165,51 @@ def test_all_failures_are_told_and_the_first_is_raised(tmp_path: pathlib.Path, m
     with pytest.raises(StorageError) as failed:
         maintain(str(lake.path), **SMALL)
     assert str(failed.value) == (
-        f"maintenance of table {lake.path}: clean failed: no space at 123; archive failed: not of this table. "
+        f"maintenance of table {lake.path}: clean failed (STORAGE): no space at 123; archive failed "
+        "(UNSUPPORTED_FEATURE): not of this table. "
         "Done: nothing"
     )
     assert failed.value.retry_ms == 77
     assert services(maintain(str(lake.path), **SMALL, skip=["clean", "archive"])) == (False,) * 4
 
 
+def test_what_a_service_did_before_it_failed_is_told(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(tmp_path, 9, "merge_on_read")
+    lake.write(6)
+    (plan,) = compact(str(lake.path), schedule_only=True)
+    lake.write(6)
+
+    def fails(*_: object, **__: object) -> None:
+        raise StorageError("no space at 123")
+
+    monkeypatch.setattr("penstock.engine.table_services.compaction._schedule", fails)
+    with pytest.raises(StorageError) as failed:
+        maintain(str(lake.path), skip=["clean", "archive"], compact_after=2)
+    assert str(failed.value) == (
+        f"maintenance of table {lake.path}: compact failed (STORAGE): no space at 123. "
+        f"Done: compact {plan.instant} before it failed"
+    )
+
+
+def test_failure_of_a_dry_run_tells_what_would_be_done(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(tmp_path)
+    lake.write(6)
+
+    def fails(*_: object, **__: object) -> None:
+        raise StorageError("no space at 123")
+
+    monkeypatch.setattr(maintain_module, "archive_serviced", fails)
+    with pytest.raises(StorageError, match=r"\. Would be done: clean$"):
+        maintain(str(lake.path), **SMALL, dry_run=True)
+
+
 def test_bug_is_no_failed_service(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = Lake(tmp_path)
     lake.write()
     monkeypatch.setattr(maintain_module, "clean_serviced", lambda *_, **__: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError) as bug:
         maintain(str(lake.path))
+    assert bug.value.__notes__ == [f"maintenance of table {lake.path}: no service failed before. Done: nothing"]
 
 
 def test_archival_of_a_table_with_a_metadata_table_waits_for_its_compaction(tmp_path: pathlib.Path) -> None:

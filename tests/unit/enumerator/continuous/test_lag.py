@@ -91,10 +91,18 @@ HELD = (
 )
 
 
-def held_at(reader: tuple[str, str] | None, now_hour: int = 6, after: int = 2) -> Any:
-    """The lag of a reader after an hour's instant; the newest clean retains the next one, and records the holds."""
-    clean = CleanMetadata(key(after + 1), key(5), (), "KEEP_LATEST_COMMITS", holds=HELD)
-    return lag_at(at(key(after, 10)), Retention(key(5, 30), clean), now_ms=ms(0) + now_hour * HOUR_MS, reader=reader)
+def held_at(reader: tuple[str, str] | None, now_hour: int = 6, after: int = 2, snapshot: int | None = None) -> Any:
+    """The lag of a reader after an hour's instant, -1: before all, or in the snapshot at an hour's instant; the newest
+    clean retains the next one, and records the holds."""
+    retained = after if snapshot is None else snapshot
+    clean = CleanMetadata(key(retained + 1), key(5), (), "KEEP_LATEST_COMMITS", holds=HELD)
+    return lag_at(
+        EARLIEST if after < 0 else at(key(after, 10)),
+        Retention(key(5, 30), clean),
+        now_ms=ms(0) + now_hour * HOUR_MS,
+        reader=reader,
+        snapshot_at=None if snapshot is None else at(key(snapshot, 10)),
+    )
 
 
 def test_time_to_loss_of_a_reader_that_holds_the_cleaner_is_what_is_left_of_its_bound() -> None:
@@ -116,6 +124,22 @@ def test_reader_beyond_its_bound_or_without_lag_does_not_hold_the_cleaner() -> N
         assert not late.holds_cleaner and late == held_at(None, now_hour=60, after=1)
     caught_up = held_at(("group", "commits"), after=5)
     assert not caught_up.holds_cleaner and caught_up == held_at(None, after=5)
+
+
+def test_reader_that_has_not_finished_anything_holds_the_cleaner_without_a_bound() -> None:
+    for reader in (("group", "hours"), ("stream", "commits")):
+        early = held_at(reader, now_hour=60, after=-1)
+        assert early.commits == 6 and early.holds_cleaner
+        assert (early.loss_commits, early.loss_seconds) == (None, None)
+    assert not held_at(("group", "other"), after=-1).holds_cleaner
+
+
+def test_reader_in_its_first_snapshot_has_the_margin_of_the_snapshot() -> None:
+    held = held_at(("group", "commits"), after=-1, snapshot=2)
+    plain = held_at(("group", "commits"), after=2)
+    assert held.commits == 6 and held.seconds > plain.seconds
+    assert (held.loss_commits, held.holds_cleaner) == (plain.loss_commits, True)
+    assert not held_at(("group", "hours"), now_hour=60, after=-1, snapshot=1).holds_cleaner
 
 
 def test_time_to_loss_is_unknown_without_a_clean_or_with_file_versions() -> None:

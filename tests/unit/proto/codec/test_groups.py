@@ -198,7 +198,7 @@ def test_values_of_an_aligned_group_round_trip(idle_us: int | None, ceiling_us: 
     status = GroupStatus(summary=summary, pending_splits=1, held_splits=0, alignment=aligned)
     description = GroupDescription(
         summary=summary, scope=scope, limits=RoundLimits(), rounds=0, pending_splits=0, held_splits=0, readers=(),
-        tables=(status,), alignment=aligned,
+        tables=(status,), alignment=aligned, snapshot_at=Position(KEY),
     )  # fmt: skip
     assert calls.description_from_message(wired(calls.description_to_message(description))) == description
 

@@ -169,8 +169,9 @@ def groups(draw: st.DrawFn) -> tuple[CleaningFacts, list[str], str]:
     order_keys = {str(time): str(time + delays[time]) for time in times if time not in pending}
     committed = CommittedInstants(layout=layout, order_keys=order_keys, archived_before="")
     saved = draw(st.sets(st.sampled_from(names), max_size=1)) if draw(st.booleans()) else set()
-    facts = CleaningFacts(committed=committed, savepointed=frozenset(("p", name) for name in saved))
-    return facts, names, str(retained)
+    savepoints = draw(st.lists(st.sampled_from(sorted(order_keys)), max_size=2)) if order_keys else []
+    listed = frozenset(("p", name) for name in saved)
+    return CleaningFacts(committed=committed, savepointed=listed, savepoints=savepoints), names, str(retained)
 
 
 def shown(names: Sequence[str], facts: CleaningFacts, view: View) -> list[str]:
@@ -189,6 +190,7 @@ def test_retained_states_are_the_same_after_a_clean(group: tuple[CleaningFacts, 
     early = max((key for time, key in order_keys.items() if time < retained), default="")
     views: list[View] = [Everything(), *(RequestedUpTo(time) for time in order_keys if time >= retained)]
     views += [OrderedUpTo(key) for key in order_keys.values() if key >= early]
+    views += [RequestedUpTo(time) for time in facts.savepoints]
     for view in views:
         assert shown(left, facts, view) == shown(names, facts, view)
     assert not {("p", name) for name in gone} & facts.savepointed

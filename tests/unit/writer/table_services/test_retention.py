@@ -12,6 +12,7 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.table.timeline.active import Timeline, build_timeline
 from penstock.table.timeline.instants import parse_instant_file
+from penstock.table.timeline.services.plans import CleanMetadata
 from penstock.writer.table_services.retention import (
     EVERYTHING,
     KeepCommits,
@@ -19,6 +20,7 @@ from penstock.writer.table_services.retention import (
     KeepHours,
     Retention,
     archived_up_to,
+    archived_up_to_clean,
     earliest_to_retain,
     needed_from,
     retention,
@@ -163,3 +165,16 @@ def test_archival_leaves_the_last_hours_and_the_write_before_them() -> None:
     later = timeline_of("20260131090000000_20260131090000001.commit", "20260131100000000_20260131100000001.commit")
     assert archived_up_to(later, KeepHours(1), NOW, UTC) == "", "no write is in the last hour"
     assert archived_up_to(timeline, KeepCommits(1), NOW, UTC) == ""
+
+
+def test_archival_leaves_what_the_last_clean_retained_by_hours_and_the_write_before() -> None:
+    timeline = timeline_of(*[f"202601311{n}0000000_202601311{n}0000001.commit" for n in range(3)])
+
+    def kept(earliest: str, policy: str = "KEEP_LATEST_BY_HOURS") -> str:
+        clean = CleanMetadata(earliest_to_retain=earliest, last_completed="", partitions=(), policy=policy)
+        return archived_up_to_clean(timeline, clean)
+
+    assert kept("20260131120000000") == "20260131110000000"
+    assert kept("20260131110000001") == "20260131110000000", "the write is archived or rolled back"
+    assert kept("20260131100000000") == "20260131100000000", "no write is before it"
+    assert kept("20260131120000000", "KEEP_LATEST_COMMITS") == kept("") == kept(" ") == ""

@@ -63,4 +63,4 @@ def test_failed_service_is_printed_and_is_the_exit_code(
         shown["failures"] == [{"service": "clean", "code": "WRITE_CONFLICT", "error": "another process cleans"}]
         and shown["archive"] is not None
     )
-    assert "clean failed: another process cleans. Done: archive to" in captured.err
+    assert "clean failed (WRITE_CONFLICT): another process cleans. Done: archive to" in captured.err

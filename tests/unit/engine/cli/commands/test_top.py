@@ -139,6 +139,41 @@ def test_alignment_shows_who_waits_and_who_is_the_lowest() -> None:
     assert unknown.endswith("the lowest is s.new g, without a watermark yet")
 
 
+def test_readers_that_hold_the_cleaner_have_a_line() -> None:
+    from rich.console import Console
+
+    def held(name: str, lag: GroupLag | None, table: str = "t[red]x", tables: int = 0) -> GroupStatus:
+        return replace(GROUP, summary=replace(GROUP.summary, table=table, group=name, tables=tables), lag=lag)
+
+    lag = GroupLag(commits=4, size_bytes=1, seconds=1.0, holds_cleaner=True)
+    assert GROUP.lag is not None
+    stream = StreamStatus(
+        table="u", name="etl", state=StreamState.RUNNING, committed=EARLIEST, planned=EARLIEST,
+        lag=replace(lag, loss_seconds=5400.0),
+    )  # fmt: skip
+    groups = (
+        held("new", lag), held("slow", replace(lag, loss_commits=2)), held("free", GROUP.lag), held("none", None),
+        held("late", replace(lag, loss_commits=1)), held("all", lag, "*", tables=2),
+    )  # fmt: skip
+    status = replace(STATUS, groups=groups, streams=(stream, replace(stream, name="idle", lag=None)))
+    console = Console(width=400, record=True, file=io.StringIO())
+    console.print(frame(status, "address", 400))
+    lines = [line.rstrip() for line in console.export_text().splitlines() if line.startswith("the cleaner")]
+    assert (
+        lines
+        == command.hold_lines(status)
+        == [
+            "the cleaner of table t[red]x is held by group late (1 commit left), group slow (2 commits left), "
+            "group new (no bound)",
+            "the cleaner of table u is held by stream etl (90.0m left)",
+        ]
+    )
+    many = replace(STATUS, groups=tuple(held(f"g{number}", lag) for number in range(6)))
+    [line] = command.hold_lines(many)
+    assert line.endswith("group g4 (no bound), …")
+    assert command.hold_lines(STATUS) == []
+
+
 def test_alignment_sets_of_one_name_of_different_callers_have_a_line_each() -> None:
     def aligned(table: str, watermark_us: int, number: int, *, held: bool) -> GroupStatus:
         summary = replace(GROUP.summary, table=table)
