@@ -6,6 +6,7 @@ first, and then in the data table. So the metadata table may be ahead; it lags o
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,10 +61,11 @@ def first_not_recorded(data: Timeline, metadata: Timeline) -> str:
     """
     recorded = {item.requested_time for item in metadata.instants if item.is_completed}
     not_recorded: tuple[Action, ...] = _NOT_RECORDED
-    if metadata.layout == 2 and not _has_removed_instant(data, metadata):
+    restores = _recorded_restores(data, metadata)
+    if metadata.layout == 2 and not _has_removed_instant(data, metadata, restores):
         not_recorded = (*_NOT_RECORDED, Action.ROLLBACK)
     first = min((time for time in recorded if not time.startswith(INITIAL)), default="")
-    complete_at = max(created_at(metadata), _restored_at(data, metadata))
+    complete_at = max((created_at(metadata), *(began for began, _ in restores)))
     missing = (
         item.requested_time
         for item in data.instants
@@ -83,22 +85,21 @@ def created_at(metadata: Timeline) -> str:
     return min(filter(None, times), default="")
 
 
-def _restored_at(data: Timeline, metadata: Timeline) -> str:
-    """When the newest restore of both tables began; '' on layout 1, and if there was none. The metadata table has the
-    files of all instants that had completed then.
+def _recorded_restores(data: Timeline, metadata: Timeline) -> list[tuple[str, str]]:
+    """(Requested time, completion time) of the restores of the data table that restored the metadata table too; none on
+    layout 1. The metadata table has the files of all instants that had completed when such a restore began.
 
     Source: Hudi `HoodieBackedTableMetadataWriter.update(HoodieRestoreMetadata, String)`, which completes before the
     restore of the data table does.
     """
     own = [item.requested_time for item in metadata.instants if item.action is Action.RESTORE and item.is_completed]
-    times = (
-        item.requested_time
+    return [
+        (item.requested_time, item.completion_time)
         for item in data.instants
         if item.action is Action.RESTORE
         and item.completion_time is not None
         and any(item.requested_time < time < item.completion_time for time in own)
-    )
-    return max(times, default="")
+    ]
 
 
 def has_older_instants(data: Timeline, metadata: Timeline) -> bool:
@@ -114,9 +115,9 @@ def has_older_instants(data: Timeline, metadata: Timeline) -> bool:
     )
 
 
-def _has_removed_instant(data: Timeline, metadata: Timeline) -> bool:
+def _has_removed_instant(data: Timeline, metadata: Timeline, restores: Collection[tuple[str, str]]) -> bool:
     """Whether the metadata table has a completed deltacommit that the data table has not, and has not archived, such as
-    one that was rolled back."""
+    one that was rolled back. Not: those of `restores`, which have times of their own."""
     known = {item.requested_time for item in data.instants}
     return any(
         item.is_completed
@@ -124,5 +125,6 @@ def _has_removed_instant(data: Timeline, metadata: Timeline) -> bool:
         and item.requested_time not in known
         and not item.requested_time.startswith(INITIAL)
         and item.requested_time >= data.first_active
+        and not any(began < item.requested_time < ended for began, ended in restores)
         for item in metadata.instants
     )

@@ -131,6 +131,14 @@ class TestValidity:
         assert first_not_recorded(data, own) == "60"
         assert first_not_recorded(data, timeline("20_21.deltacommit", "52.restore.inflight")) == "30"
 
+    def test_rollback_after_a_restore_of_both_tables_needs_no_record(self) -> None:
+        """If the metadata table has no instant but that of the restore which the data table lacks."""
+        own = timeline("20_21.deltacommit", "52_54.restore", "55_57.deltacommit")
+        names = ("20_22.commit", "50_59.restore", "60_61.rollback")
+        assert first_not_recorded(timeline(*names), own) == ""
+        removed = timeline("20_21.deltacommit", "52_54.restore", "55_57.deltacommit", "60_60.deltacommit")
+        assert first_not_recorded(timeline("20_22.commit", "50_59.restore", "61_62.rollback"), removed) == "61"
+
 
 class TestKeys:
     @pytest.mark.parametrize(
