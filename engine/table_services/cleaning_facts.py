@@ -44,8 +44,7 @@ def cleaning_facts(table: HudiTable) -> CleaningFacts:
         pending_compactions=compactions,
         compaction_inputs=inputs,
         clustering_inputs=_clustering_inputs(table, timeline),
-        savepointed=frozenset(file for item in timeline.savepoints for file in table.savepoint(item).protected),
-        savepoints=tuple(item.requested_time for item in timeline.savepoints),
+        savepoints={item.requested_time: table.savepoint(item).protected for item in timeline.savepoints},
     )
 
 

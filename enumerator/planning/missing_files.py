@@ -4,7 +4,7 @@ A missing file is an error, never a smaller answer. The evidence is of three kin
 folder lists; a later base file was built on a base file that does not exist; a group was replaced later and none of its
 files is left. With `onCorrupt=skip`, missing log files that no clean removed are tolerated.
 
-One missing file is no error: the base file of a compaction, after a later clean, if the files that it merged exist.
+One missing file is no error: the base file of a compaction, after a later clean, if all files that it merged exist.
 They hold the same rows. A savepoint of an instant that is later than a pending compaction keeps these files, and not
 the base file, which did not exist yet. Hudi, which lists folders, reads them too.
 """
@@ -29,6 +29,8 @@ from penstock.table.files.slices import (
     newest_base,
     visible_files,
 )
+from penstock.table.timeline.commits import WriteStat
+from penstock.table.timeline.instants import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,15 +167,16 @@ def available_files(
         return _missing_of_group(group, slices, present, evidence, cleaned) or AvailableFiles(present, lost)
 
     first = available(slices, evidence)
-    if isinstance(first, AvailableFiles):
+    if isinstance(first, AvailableFiles) or (base_files_only and not isinstance(evidence.view, Everything)):
         return first
     merged, same_rows = _before_cleaned_compactions(slices, evidence)
     if not same_rows:
         return first
     built_on = dict(evidence.built_on)
     if group in built_on:
-        before, by = built_on[group]
-        built_on[group] = (same_rows.get(before, before), by)
+        before, by = built_on.pop(group)
+        if same := same_rows.get(before, before):
+            built_on[group] = (same, by)
     second = available(merged, replace(evidence, built_on=built_on))
     return second if isinstance(second, AvailableFiles) else first
 
@@ -184,6 +187,10 @@ def _before_cleaned_compactions(
     """The slices without the missing base files of compactions that merged existing files, if a later clean completed;
     and the instant of each such base file -> that of the base file that it merged, '' if it merged only logs.
 
+    All files that the compaction merged exist: as many logs as its commit counts. Without a restore after it, the view
+    has no log of the slice that is later than the compaction: a compaction forgets the ordering values of deletes, so
+    that later records could win that lose to the files that it merged.
+
     Missing logs of such a slice that only instants outside of the view wrote are left out too: on layout 1 the name of
     a log has the instant of its base file.
     """
@@ -193,36 +200,67 @@ def _before_cleaned_compactions(
     standing: list[FileSlice] = []
     same_rows: dict[str, str] = {}
     for item in slices:
-        merged = None if item.base is None or item.key > newest_clean else _merged_base(item.base, facts)
-        if merged is not None:
-            merged = same_rows.get(merged, merged)
-            base = next((before.base for before in reversed(standing) if before.base), None)
-            exists = _any_listed(standing) if base is None else base.listed
-            if exists and merged == ("" if base is None else base.name.instant):
-                same_rows[item.key] = merged
-                logs = tuple(log for log in item.logs if log.listed or _is_in_view(log, evidence))
-                standing.append(replace(item, base=None, logs=logs))
-                continue
-        standing.append(item)
+        stat = None if item.base is None or item.key > newest_clean else _compaction_of(item.base, facts)
+        logs = tuple(log for log in item.logs if log.listed or _is_in_view(log, evidence))
+        if stat is not None and _exists(item, stat, standing, evidence) and not _is_written_later(item, logs, evidence):
+            same_rows[item.key] = same_rows.get(stat.prev_commit, stat.prev_commit if standing[-1].base else "")
+            standing.append(replace(item, base=None, logs=logs))
+        else:
+            standing.append(item)
     return standing, same_rows
 
 
-def _is_in_view(log: DataFile, evidence: LaterEvidence) -> bool:
-    """Whether an active instant of the view wrote to the log."""
+def _exists(item: FileSlice, merged: WriteStat, standing: Sequence[FileSlice], evidence: LaterEvidence) -> bool:
+    """Whether all files that a compaction merged exist: the base file, and the logs of the slice before. On layout 1
+    this slice may also have logs of later writes: a writer that finds no base file of the compaction adds them."""
+    if merged.compacted_logs is None or not standing:
+        return False
+    before = standing[-1]
+    if before.base is not None and (before.base.name.instant != merged.prev_commit or not before.base.listed):
+        return False
+    if before.base is None and before.key != (merged.prev_commit or before.key):
+        return False
+    completed = evidence.committed.order_key(item.key)
+    logs = [
+        log
+        for log in before.logs
+        if not (writers := _writers_of(log, evidence.facts))
+        or any(evidence.committed.order_key(writer) <= completed for writer in writers)
+    ]
+    return len(logs) == merged.compacted_logs.files and all(log.listed for log in logs)
+
+
+def _is_written_later(item: FileSlice, logs: Sequence[DataFile], evidence: LaterEvidence) -> bool:
+    """Whether the view has logs of the slice of a compaction that completed after it, and no restore did."""
+    completed = evidence.committed.order_key(item.key)
+    rollbacks = evidence.facts.timeline.completed_rollbacks
+    if any(each.action is Action.RESTORE and each.requested_time > completed for each in rollbacks):
+        return False
     return any(
-        instant_is_visible(requested_time, evidence.view, evidence.committed)
-        for requested_time, commit in evidence.facts.commits.items()
-        if any(stat.path == log.ref.path for stat in commit.stats)
+        evidence.committed.order_key(writer) > completed
+        for log in logs
+        for writer in _writers_of(log, evidence.facts)
+        if instant_is_visible(writer, evidence.view, evidence.committed)
     )
 
 
-def _merged_base(base: DataFile, facts: TimelineFacts) -> str | None:
-    """The instant of the base file that a compaction merged into the missing file `base`, '' if it merged only logs;
-    None for other files."""
+def _writers_of(log: DataFile, facts: TimelineFacts) -> list[str]:
+    """The known instants that wrote to the log."""
+    return [time for time, commit in facts.commits.items() if any(stat.path == log.ref.path for stat in commit.stats)]
+
+
+def _is_in_view(log: DataFile, evidence: LaterEvidence) -> bool:
+    """Whether a known instant of the view wrote to the log."""
+    writers = _writers_of(log, evidence.facts)
+    return any(instant_is_visible(writer, evidence.view, evidence.committed) for writer in writers)
+
+
+def _compaction_of(base: DataFile, facts: TimelineFacts) -> WriteStat | None:
+    """What the commit of a compaction says of the missing base file `base`; None for other files."""
     commit = None if base.listed else facts.commits.get(base.name.instant)
     if commit is None or not commit.compacted:
         return None
-    return next((stat.prev_commit for stat in commit.stats if stat.path == base.ref.path), None)
+    return next((stat for stat in commit.stats if stat.path == base.ref.path), None)
 
 
 def _without(visible: VisibleFiles | None, lost: Sequence[DataFile]) -> VisibleFiles | None:

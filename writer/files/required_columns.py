@@ -29,7 +29,7 @@ def file_schema(record: RecordSchema, *replaced: pa.Schema) -> pa.Schema:
 
 
 def with_schema(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same values as columns of a schema that differs in what is nullable only. No copy; values are not checked.
+    """The same values as columns of a schema that differs in what is nullable only. No value is copied or checked.
 
     Required fields of null structs have no nulls of their own in the result, because PyArrow does not write those.
     """
@@ -46,12 +46,13 @@ class _Relabelled:
         return self.schema.__arrow_c_schema__(), self.rows.__arrow_c_array__()[1]
 
 
-def _without_hidden_nulls(values: pa.Array) -> pa.Array:
-    """The same values, without nulls in a required field where its struct is null."""
+def _without_hidden_nulls(values: pa.Array, parents: pa.BooleanArray | None = None) -> pa.Array:
+    """The same values, without nulls in a required field where its struct, or one around it, is null. `parents`: where
+    those around `values` are not null."""
     kind = values.type
     if pa.types.is_struct(kind):
-        shown = values.is_valid()
-        fields = [_without_hidden_nulls(values.field(place)) for place in range(kind.num_fields)]
+        shown = values.is_valid() if parents is None else pc.and_(values.is_valid(), parents)
+        fields = [_without_hidden_nulls(values.field(place), shown) for place in range(kind.num_fields)]
         for place, field in enumerate(kind):
             is_null = fields[place].is_null()
             if not field.nullable and fields[place].null_count and not pc.any(pc.and_(is_null, shown)).as_py():

@@ -10,7 +10,7 @@ slice there is only this pending compaction.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from penstock.table.files.names import BaseName, LogName
 from penstock.table.files.slices import CommittedInstants, DataFile, GroupId, group_files, slice_group
@@ -31,10 +31,8 @@ class CleaningFacts:
     """File group -> key of the earliest slice that its pending compactions and log compactions read."""
     clustering_inputs: Mapping[GroupId, str] = field(default_factory=dict)
     """File group -> requested time of the earliest pending clustering or replacecommit that reads it."""
-    savepointed: frozenset[tuple[str, str]] = frozenset()
-    """(partition, name) of the files that savepoints protect."""
-    savepoints: Collection[str] = ()
-    """Requested times of the savepoints."""
+    savepoints: Mapping[str, Collection[tuple[str, str]]] = field(default_factory=dict)
+    """Requested time of each savepoint -> (partition, name) of the files that it lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +92,7 @@ def needed_files(files: Iterable[DataFile], facts: CleaningFacts, protected_from
         replaced_by = facts.replaced.get(group.group)
         if replaced_by is not None and protected_from and replaced_by >= protected_from:
             reasons.update(dict.fromkeys(group.names, "a reader needs it"))
-        has_saved = any((group.group[0], name) in facts.savepointed for name in group.names)
-        own = replace(facts, savepoints=()) if has_saved else facts  # the listed files have the rows of the savepoint
-        for key, reason in _needed_slices(group, own, protected_from):
+        for key, reason in _needed_slices(group, facts, protected_from, lists_suffice=True):
             reasons.update(dict.fromkeys(group.slices[key], reason))
     reasons.update((name, "its file slice is not complete") for file in files if (name := _name(file)) not in complete)
     return reasons
@@ -139,9 +135,12 @@ def _superseded(group: _Group, facts: CleaningFacts, policy: CleanPolicy, protec
     return countable[: max(0, len(countable) - versions)]
 
 
-def _needed_slices(group: _Group, facts: CleaningFacts, protected_from: str) -> Iterator[tuple[str, str]]:
+def _needed_slices(
+    group: _Group, facts: CleaningFacts, protected_from: str, *, lists_suffice: bool = False
+) -> Iterator[tuple[str, str]]:
     """(key, reason) of the slices that no policy deletes. Of a replaced file group these are only the inputs of pending
-    services, and those of savepoints."""
+    services, and those of savepoints. With `lists_suffice` a savepoint that lists files of the group needs no other:
+    they have its rows."""
     keys, is_replaced = group.keys, group.group in facts.replaced
     if keys and not is_replaced:
         yield keys[-1], "it is in the newest file slice of its file group"
@@ -154,13 +153,11 @@ def _needed_slices(group: _Group, facts: CleaningFacts, protected_from: str) -> 
     if protected_from and not is_replaced:
         before = [key for key in keys if key < protected_from]
         yield from ((key, "a reader needs it") for key in (*before[-1:], *keys[len(before) :]))
-    partition = group.group[0]
-    for key, names in group.slices.items():
-        if any((partition, name) in facts.savepointed for name in names):
-            yield key, "a savepoint protects its file slice"
     replaced_by = facts.replaced.get(group.group)
-    for saved in facts.savepoints:
-        if replaced_by is None or replaced_by > saved:
+    for saved, files in facts.savepoints.items():
+        listed = [key for key, names in group.slices.items() if any((group.group[0], name) in files for name in names)]
+        yield from ((key, "a savepoint protects its file slice") for key in listed)
+        if (replaced_by is None or replaced_by > saved) and not (listed and lists_suffice):
             yield from ((key, "a savepoint needs its file slice") for key in [key for key in keys if key <= saved][-1:])
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 import penstock
+from penstock.engine.table_services.archive import archive
 from penstock.engine.table_services.clean import clean
 from penstock.engine.table_services.compaction import compact
 from penstock.engine.table_services.restore import restore
@@ -126,3 +127,26 @@ def old_files(lake: Lake) -> list[str]:
     *_, last = (item for item in lake.table.timeline().completed_writes if lake.table.commit(item).compacted)
     parsed = {name: parse_file_name(name) for name in lake.files(COMPACTED_ALONE)}
     return [name for name, item in parsed.items() if item is not None and item.instant < last.requested_time]
+
+
+def test_merged_files_of_archived_writes_that_a_clean_deletes_are_missed(tmp_path: pathlib.Path) -> None:
+    """A clean that has deleted the logs, and not yet the base file: nothing names the logs any more."""
+    lake = Lake(tmp_path, 9, "merge_on_read")
+    path = str(lake.path)
+    lake.write(3)
+    compact(path)
+    lake.write()
+    compact(path)
+    lake.write(3)
+    archive(path, keep_min=6, keep_max=7, delta_commits=1)
+    first, last = (item for item in lake.table.timeline().completed_writes if lake.table.commit(item).compacted)
+    parsed = {name: parse_file_name(name) for name in lake.files(COMPACTED_ALONE)}
+    old = {name: item for name, item in parsed.items() if item is not None and item.instant < last.requested_time}
+    merged_base = min(old, key=lambda name: (old[name].instant, name.startswith(".")))
+    assert not merged_base.startswith(".") and len(old) >= 4
+    plan_file(lake, {COMPACTED_ALONE: ()})
+    clean(path, commits=100)
+    for name in old.keys() - {merged_base}:
+        (lake.path / COMPACTED_ALONE / name).unlink()
+    with pytest.raises(PositionExpired, match="is needed for this answer and gone"):
+        rows_of(lake.path, as_of=first.requested_time)

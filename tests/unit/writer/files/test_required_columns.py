@@ -101,6 +101,17 @@ def test_null_structs_with_required_fields_are_written(number: int, cut: int) ->
     assert pq.read_table(pa.BufferReader(sink.getvalue())).to_pylist() == rows.to_pylist() == written.to_pylist()
 
 
+def test_field_of_a_struct_in_a_null_struct_is_written() -> None:
+    inner = pa.struct([pa.field("y", pa.int32(), nullable=False)])
+    fields = [pa.StructArray.from_arrays([pa.array([1, None], pa.int32())], fields=list(inner))]
+    mask = pa.array([False, True])
+    spots = pa.StructArray.from_arrays(fields, fields=[pa.field("in", inner, nullable=False)], mask=mask)
+    rows = pa.RecordBatch.from_pydict({"spot": spots})
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_batches([with_schema(rows, rows.schema)]), sink)
+    assert pq.read_table(pa.BufferReader(sink.getvalue())).to_pylist() == [{"spot": {"in": {"y": 1}}}, {"spot": None}]
+
+
 @pytest.mark.parametrize("spots", [[{"x": None}, None], [None, {"x": None}, {"x": 1}]])
 def test_null_in_required_field_of_a_struct_is_refused(spots: list[object]) -> None:
     loose, strict = pa.struct([("x", pa.int32())]), pa.struct([pa.field("x", pa.int32(), nullable=False)])

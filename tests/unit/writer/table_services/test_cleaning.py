@@ -122,11 +122,24 @@ def test_logs_after_a_pending_compaction_stay() -> None:
 
 def test_savepoint_keeps_the_whole_slice() -> None:
     names = [base(10), log(12), log(20, suffix=".cdc"), base(20), base(30), base(40)]
-    facts = replace(facts_of(10, 12, 20, 30, 40), savepointed=frozenset({("p", log(12))}))
+    facts = replace(facts_of(10, 12, 20, 30, 40), savepoints={"12": {("p", log(12))}})
     assert deleted(names, facts, "40") == sorted([base(20), log(20, suffix=".cdc")])
     assert versions(names, facts, 1) == sorted([base(20), log(20, suffix=".cdc"), base(30)])
-    other = replace(facts, savepointed=frozenset({("q", log(12))}))
+    other = replace(facts, savepoints={"09": {("q", log(12))}})
     assert base(10) in deleted(names, other, "40")
+
+
+def test_savepoint_that_lists_nothing_of_a_group_needs_its_newest_slice() -> None:
+    """Also if another savepoint lists files of the group. A savepoint that lists some needs no other in a plan of
+    Hudi's clean."""
+    names = [base(10), log(12), base(20), base(30), base(40)]
+    facts = facts_of(10, 12, 20, 30, 40)
+    both = replace(facts, savepoints={"12": {("p", log(12))}, "20": set()})
+    assert needed_files(files_of(*names), both).keys() == {base(10), log(12), base(20), base(40)}
+    assert deleted(names, both, "40") == []
+    listed = replace(facts, savepoints={"25": {("p", base(10))}})
+    assert needed_files(files_of(*names), listed).keys() == {base(10), log(12), base(40)}
+    assert deleted(names, listed, "40") == []
 
 
 def test_replaced_groups_go_when_their_replacement_is_old() -> None:
@@ -138,7 +151,7 @@ def test_replaced_groups_go_when_their_replacement_is_old() -> None:
     assert versions(names, facts, 5, "30") == []
     compacted = replace(facts, compaction_inputs={GROUP: "10"})
     assert deleted(names, compacted, "31") == []
-    saved = replace(facts, savepointed=frozenset({("p", base(10))}))
+    saved = replace(facts, savepoints={"12": {("p", base(10))}})
     assert deleted(names, saved, "31") == []
 
 
@@ -169,9 +182,10 @@ def groups(draw: st.DrawFn) -> tuple[CleaningFacts, list[str], str]:
     order_keys = {str(time): str(time + delays[time]) for time in times if time not in pending}
     committed = CommittedInstants(layout=layout, order_keys=order_keys, archived_before="")
     saved = draw(st.sets(st.sampled_from(names), max_size=1)) if draw(st.booleans()) else set()
-    savepoints = draw(st.lists(st.sampled_from(sorted(order_keys)), max_size=2)) if order_keys else []
-    listed = frozenset(("p", name) for name in saved)
-    return CleaningFacts(committed=committed, savepointed=listed, savepoints=savepoints), names, str(retained)
+    listed = {("p", name) for name in saved}
+    at = draw(st.lists(st.sampled_from(sorted(order_keys)), max_size=2)) if order_keys else []
+    savepoints = {"": listed, **{time: draw(st.sampled_from([set(), listed])) for time in at}}
+    return CleaningFacts(committed=committed, savepoints=savepoints), names, str(retained)
 
 
 def shown(names: Sequence[str], facts: CleaningFacts, view: View) -> list[str]:
@@ -193,5 +207,5 @@ def test_retained_states_are_the_same_after_a_clean(group: tuple[CleaningFacts, 
     views += [RequestedUpTo(time) for time in facts.savepoints]
     for view in views:
         assert shown(left, facts, view) == shown(names, facts, view)
-    assert not {("p", name) for name in gone} & facts.savepointed
+    assert not {("p", name) for name in gone} & {file for files in facts.savepoints.values() for file in files}
     assert all(name.startswith((".f-0_", "f-0_")) for name in gone)
