@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 
 import pytest
 
 from bench.lake import Plan, measure
+from tests.long_record import add_to_record
 
 
 def test_each_group_of_thirty_tables_receives_each_commit_once() -> None:
@@ -27,9 +27,7 @@ def test_thousand_tables_with_three_groups_each() -> None:
     on the machine hardly changes."""
     plan = Plan()
     figures = measure(plan)
-    if path := os.environ.get("PENSTOCK_NOTES"):
-        with pathlib.Path(path).open("a") as notes:
-            notes.write(f"1,000 tables x 3 groups, load {os.getloadavg()}: {json.dumps(figures)}\n")
+    add_to_record(f"1,000 tables x 3 groups, load {os.getloadavg()}: {json.dumps(figures)}")
     load = figures["load"]
     assert load["handed_out"] == load["expected"]
     assert max(phase["peak_mib"] for phase in figures.values()) <= 1536

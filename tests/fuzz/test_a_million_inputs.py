@@ -18,6 +18,7 @@ import pytest
 from tests.fuzz.batches import Outcome, run_batch
 from tests.fuzz.corpus import KINDS
 from tests.fuzz.structured import coverage
+from tests.long_record import add_to_record
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(6 * 3600)]
 
@@ -29,14 +30,6 @@ FIRST = int(os.environ.get("PENSTOCK_SEED", "1")) << 24
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 
-def note(text: str) -> None:
-    """Adds a line to the record of the run."""
-    path = os.environ.get("PENSTOCK_NOTES")
-    if path:
-        with pathlib.Path(path).open("a") as notes:
-            notes.write(text + "\n")
-
-
 def run_pieces(kind: str, count: int) -> Outcome:
     """Inputs of a kind, a few thousand per process, two processes at a time."""
     pieces = [(FIRST + start, min(PIECE, count - start)) for start in range(0, count, PIECE)]
@@ -44,7 +37,7 @@ def run_pieces(kind: str, count: int) -> Outcome:
     with ThreadPoolExecutor(2) as pool:
         for outcome in pool.map(lambda piece: run_batch(kind, *piece), pieces):
             whole.add(outcome)
-    note(
+    add_to_record(
         f"fuzz {kind}: {whole.inputs} inputs from seed {FIRST}, {dict(sorted(whole.outcomes.items()))}, "
         f"{len(whole.problems)} problems, peak memory grew by {whole.grown_kib >> 10} MiB"
     )
@@ -63,7 +56,7 @@ def test_million_inputs_of_grammars() -> None:
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])
     result = coverage(outcome.outcomes)
     for decoder in result:
-        note(f"fuzz grammar, {decoder}")
+        add_to_record(f"fuzz grammar, {decoder}")
     assert not [decoder.problem for decoder in result if decoder.problem]
 
 
@@ -90,5 +83,5 @@ def test_coverage_guided_inputs(kind: str, tmp_path: pathlib.Path) -> None:
     done = subprocess.run([*command, str(corpus)], cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
     runs = re.search(r"Done (\d+) runs", done.stdout + done.stderr)
-    note(f"atheris {kind}: {runs[1] if runs else '?'} coverage-guided inputs, no problem")
+    add_to_record(f"atheris {kind}: {runs[1] if runs else '?'} coverage-guided inputs, no problem")
     assert runs and int(runs[1]) >= GUIDED

@@ -18,6 +18,7 @@ from tests.hybrid.hybrid_harness import EntryPoint, HybridHarness, Moment, Strik
 from tests.hybrid.lake_rounds import Kind, LakeFiller, WritePath
 from tests.hybrid.topic_fold import append_problems, change_problems
 from tests.hybrid.topic_records import TopicProducer, make_topic, read_topic
+from tests.long_record import add_to_record
 from tests.progress import PROGRESS_S
 
 pytestmark = pytest.mark.timeout(900)
@@ -190,7 +191,4 @@ def _is_all_there(harness: HybridHarness, producer: TopicProducer) -> bool:
 def _report(text: str) -> None:
     """Prints the text, and appends it to the notes of `make long`."""
     print(text, flush=True)
-    notes = os.environ.get("PENSTOCK_NOTES")
-    if notes:
-        with pathlib.Path(notes).open("a") as file:
-            file.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+    add_to_record(f"{time.strftime('%H:%M:%S')} {text}")

@@ -21,6 +21,7 @@ from penstock.proto.client.client import CallLimits, EnumeratorClient
 from penstock.proto.errors import PenstockError
 from tests.interop.chaos_harness import ChaosHarness, RowsReader
 from tests.interop.chaos_writer import Change, ChaosWriter, folded, waited
+from tests.long_record import add_to_record
 from tests.progress import PROGRESS_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
@@ -226,7 +227,4 @@ def _check_server(cast: ChaosHarness, note: str, seconds: float) -> None:
 def _report(text: str) -> None:
     """Prints on stdout, and in the record of `make long`."""
     print(text, flush=True)
-    notes = os.environ.get("PENSTOCK_NOTES")
-    if notes:
-        with pathlib.Path(notes).open("a") as file:
-            file.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+    add_to_record(f"{time.strftime('%H:%M:%S')} {text}")

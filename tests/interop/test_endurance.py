@@ -31,6 +31,7 @@ from tests.interop.soak_harness import Soak
 from tests.interop.soak_samples import Samples
 from tests.interop.soak_writer import SoakWriter
 from tests.interop.test_soak import EXCUSES
+from tests.long_record import add_to_record
 from tests.progress import PROGRESS_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(4 * 3600)]
@@ -228,8 +229,6 @@ def _note(killed: Killed, writers: tuple[SoakWriter, SoakWriter]) -> str:
 def keep(note: str, measured: Measurements) -> None:
     """Prints on stdout and in the record of `make long`; writes the series if PENSTOCK_KEPT is set."""
     print(note, flush=True)
-    if notes := os.environ.get("PENSTOCK_NOTES"):
-        with pathlib.Path(notes).open("a") as file:
-            file.write(f"{note}\n")
+    add_to_record(note)
     if target := os.environ.get("PENSTOCK_KEPT"):
         measured.write(pathlib.Path(target) / "series.csv")

@@ -26,6 +26,7 @@ from tests.interop.soak_harness import QUERIES, Soak
 from tests.interop.soak_plot import draw
 from tests.interop.soak_samples import Samples, sparks
 from tests.interop.soak_writer import SoakWriter, Window
+from tests.long_record import add_to_record
 from tests.progress import PROGRESS_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(3 * 3600)]
@@ -189,9 +190,7 @@ def _note(soak: Soak, writer: SoakWriter, seconds: float, phases: list[float]) -
 def _keep(soak: Soak, note: str) -> None:
     """Prints on stdout and in the record of `make long`; writes the samples if PENSTOCK_KEPT is set."""
     print(note, flush=True)
-    if notes := os.environ.get("PENSTOCK_NOTES"):
-        with pathlib.Path(notes).open("a") as file:
-            file.write(f"{note}\n")
+    add_to_record(note)
     if target := os.environ.get("PENSTOCK_KEPT"):
         soak.samples.write(pathlib.Path(target) / "processes.csv")
         lines = ["seconds,query,batch,rows,trigger_ms,state_rows,state_kib"]

@@ -25,6 +25,7 @@ from penstock.engine.sync.targets.duckdb import DuckDBTarget
 from penstock.proto.errors import SchemaMismatch
 from tests.golden.rows import difference
 from tests.interop.sync_copies import Copy, InDelta, InDuckDB, InPostgreSQL, Killer
+from tests.long_record import add_to_record
 from tests.postgres_server import PostgresServer, postgres_server
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(3600)]
@@ -206,9 +207,7 @@ def under_kills(
 def _note(line: str) -> None:
     """Prints a line, also in the record of `make long`."""
     print(line)
-    if notes := os.environ.get("PENSTOCK_NOTES"):
-        with pathlib.Path(notes).open("a") as file:
-            file.write(f"{line}\n")
+    add_to_record(line)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable
 
 import pytest
 
+from tests.long_record import add_to_record
 from tests.mutation.judged import EQUIVALENT, Equivalent
 from tests.mutation.package_copy import CAUGHT, PARTS, PackageCopy, Part, Survivor, survivor_of
 
@@ -54,9 +55,7 @@ def test_tests_of_a_part_catch_its_mutants(part: Part, tmp_path: pathlib.Path) -
         f"{len(survivors) - len(missed)} survivors are the same program; of the others {share:.1%} are caught. Missed:",
         *map(str, missed),
     ]
-    if path := os.environ.get("PENSTOCK_NOTES"):
-        with pathlib.Path(path).open("a") as notes:
-            notes.write("\n".join(lines) + "\n")
+    add_to_record("\n".join(lines))
     assert share >= part.least_caught, "\n".join(lines)
 
 

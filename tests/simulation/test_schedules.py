@@ -6,11 +6,11 @@ A failure contains its seed and its trace; `python -m tests.simulation.replay_se
 from __future__ import annotations
 
 import os
-import pathlib
 import statistics
 
 import pytest
 
+from tests.long_record import add_to_record
 from tests.simulation.schedules import Summary, run_many
 from tests.simulation.simulated_world import run_schedule
 
@@ -101,10 +101,7 @@ def test_schedules_of_thousands_of_seeds(first: int, schedules: int) -> None:
 @pytest.mark.timeout(6 * 3600)
 def test_schedules_of_a_hundred_thousand_seeds() -> None:
     summary = run_many(LONG_FIRST, LONG_SCHEDULES)
-    path = os.environ.get("PENSTOCK_NOTES")
-    if path:
-        with pathlib.Path(path).open("a") as notes:
-            notes.write(f"simulation from seed {LONG_FIRST}: {summary}\n")
+    add_to_record(f"simulation from seed {LONG_FIRST}: {summary}")
     check(summary, LONG_SCHEDULES)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 import subprocess
@@ -11,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tests.long_record import add_to_record
 from tests.ops.places import BIN, REPOSITORY, missing
 
 SPEC: Final = REPOSITORY / "spec"
@@ -70,10 +70,7 @@ def search(
 
 def noted(name: str, result: Search) -> None:
     """Adds the counts of a search to the record of a long run, if there is one."""
-    path = os.environ.get("PENSTOCK_NOTES")
-    if path:
-        with pathlib.Path(path).open("a") as notes:
-            notes.write(f"{name}: {result.states:,} states, {result.transitions:,} transitions\n")
+    add_to_record(f"{name}: {result.states:,} states, {result.transitions:,} transitions")
 
 
 def read_search(text: str) -> Search:

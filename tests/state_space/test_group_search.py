@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
 from collections.abc import Callable
 
 import pytest
 
+from tests.long_record import add_to_record
 from tests.state_space import scopes
 from tests.state_space.counts import GROUPS
 from tests.state_space.group_table import Scope
@@ -44,7 +43,4 @@ def test_every_state_without_faults(record_property: Callable[[str, object], Non
 @pytest.mark.parametrize("scope", scopes.LONG, ids=lambda scope: f"{scope.name}, {scope.most_faults} faults")
 def test_every_state_with_more_faults(scope: Scope) -> None:
     graph = searched(scope)
-    path = os.environ.get("PENSTOCK_NOTES")
-    if path:
-        with pathlib.Path(path).open("a") as notes:
-            notes.write(f"{scope.name}, at most {scope.most_faults} faults: {graph}\n")
+    add_to_record(f"{scope.name}, at most {scope.most_faults} faults: {graph}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
 from collections.abc import Callable
 
 import pytest
 
+from tests.long_record import add_to_record
 from tests.state_space.counts import PLANS
 from tests.state_space.plan_world import FAULTS, PlanWorld
 from tests.state_space.search import check_liveness, search
@@ -28,7 +27,4 @@ def test_every_state_of_a_plan_with_all_faults() -> None:
     model = PlanWorld(frozenset(FAULTS), len(FAULTS))
     graph = search(model)
     check_liveness(model, graph)
-    path = os.environ.get("PENSTOCK_NOTES")
-    if path:
-        with pathlib.Path(path).open("a") as notes:
-            notes.write(f"a plan with all faults: {graph}\n")
+    add_to_record(f"a plan with all faults: {graph}")

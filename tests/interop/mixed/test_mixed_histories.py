@@ -26,6 +26,7 @@ from tests.interop.mixed.steps import (
     Write,
 )
 from tests.interop.mixed.writers import Writers
+from tests.long_record import add_to_record
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(3600)]
 
@@ -54,7 +55,13 @@ def old_hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def run(history: History, steps: int, config: pytest.Config) -> None:
     """Runs a history. The report counts its steps."""
     config.stash.setdefault(CHECKED, []).append(history)
-    history.run(steps)
+    outcome = "failed"
+    try:
+        history.run(steps)
+        outcome = "all right"
+    finally:
+        counts = f"{len(history.steps)} steps, {history.compared} answers compared"
+        add_to_record(f"seed {history.seed}, Hudi {history.release}: {counts}, {outcome}")
     assert len(history.steps) == steps and history.compared > steps
 
 

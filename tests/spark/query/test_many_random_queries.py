@@ -7,12 +7,12 @@ PENSTOCK_NOTES, which `tools/run_long.py` adds to its record.
 from __future__ import annotations
 
 import os
-import pathlib
 from collections import Counter
 from functools import partial
 
 import pytest
 
+from tests.long_record import add_to_record
 from tests.spark.query.both_tables import SESSIONS, Tables, answered
 from tests.spark.query.random_queries import RandomQueries
 
@@ -24,12 +24,10 @@ READERS = ({"nativeParquet": "off"}, {})
 """Read options: every file by Penstock, and base files without logs by Spark."""
 
 
-def note(text: str) -> None:
-    """Adds a line to the record of the run."""
+def report(text: str) -> None:
+    """Prints a line, also in the record of the run."""
     print(text, flush=True)
-    if path := os.environ.get("PENSTOCK_NOTES"):
-        with pathlib.Path(path).open("a") as notes:
-            notes.write(text + "\n")
+    add_to_record(text)
 
 
 def test_many_random_queries(tables: Tables) -> None:
@@ -45,7 +43,7 @@ def test_many_random_queries(tables: Tables) -> None:
         outcomes[expected if isinstance(expected, str) else "rows" if expected else "no rows"] += 1
         if actual != expected:
             problems.append(f"seed {seed}: got {str(actual)[:300]}, expected {str(expected)[:300]}: {query}")
-            note(problems[-1])
-    note(f"random queries: {QUERIES} from seed {FIRST}, {dict(outcomes.most_common())}, {len(problems)} problems")
+            report(problems[-1])
+    report(f"random queries: {QUERIES} from seed {FIRST}, {dict(outcomes.most_common())}, {len(problems)} problems")
     assert not problems, "\n\n".join(problems[:5])
     assert outcomes["rows"] > QUERIES / 3
