@@ -30,8 +30,8 @@ from penstock.table.timeline.archive_v2_encoder import (
     ArchivedAction,
     encode_manifest,
     history_rows,
-    history_writer,
     merged_name,
+    write_history,
 )
 from penstock.table.timeline.archive_v2_files import all_rows, distinct_instants
 from penstock.table.timeline.instants import Action, State
@@ -154,9 +154,8 @@ def _new_history_file(
         raise InvariantViolation(f"{serviced.where}: its history has the file {name} already")
     path = f"{table.properties.history_folder}/{name}"
     serviced.storage.remove(path)
-    with serviced.storage.new_file(path) as file, history_writer(file) as writer:
-        for batch in rows:
-            writer.write_batch(batch)
+    with serviced.storage.new_file(path) as file:
+        write_history(file, rows)
     info = serviced.storage.file_info(path)
     written = None if info is None else parse_history_file(name, info.size_bytes)
     if written is None:

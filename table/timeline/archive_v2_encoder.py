@@ -7,7 +7,7 @@ Source: Hudi `LSMTimelineWriter`, `HoodieLSMTimelineInstant`, `HoodieLSMTimeline
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
@@ -18,6 +18,8 @@ from penstock.table.timeline.archive_v2 import HistoryFile
 from penstock.table.timeline.archive_v2_files import HISTORY_SCHEMA
 from penstock.table.timeline.metadata_schemas.archives import HISTORY_INSTANT
 
+ROW_GROUP_BYTES: Final = 16 << 20
+"""Size of a row group before compression."""
 _ROW_VERSION: Final = 1
 _FOOTERS: Final = {"writer.model.name": "avro", "parquet.avro.schema": json.dumps(HISTORY_INSTANT)}
 
@@ -51,9 +53,26 @@ def history_rows(actions: Sequence[ArchivedAction]) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=HISTORY_SCHEMA)
 
 
-def history_writer(file: BinaryIO) -> pq.ParquetWriter:
-    """Writes rows of the history into a file, with the footers of Hudi's writer. Each batch becomes a row group."""
-    return pq.ParquetWriter(file, HISTORY_SCHEMA.with_metadata(_FOOTERS), compression="gzip")
+def write_history(file: BinaryIO, rows: Iterable[pa.RecordBatch]) -> None:
+    """Writes rows of the history into a file, in their order, with the footers of Hudi's writer.
+
+    Row groups have about ROW_GROUP_BYTES, however small the batches are: a reader of all completion times needs as many
+    reads as there are row groups. At most one row group, and a batch, are in memory.
+    """
+    with pq.ParquetWriter(file, HISTORY_SCHEMA.with_metadata(_FOOTERS), compression="gzip") as writer:
+        held: list[pa.RecordBatch] = []
+        for batch in rows:
+            held.append(batch)
+            if sum(each.nbytes for each in held) >= ROW_GROUP_BYTES:
+                _write_row_group(writer, held)
+                held = []
+        if held:
+            _write_row_group(writer, held)
+
+
+def _write_row_group(writer: pq.ParquetWriter, batches: Sequence[pa.RecordBatch]) -> None:
+    table = pa.Table.from_batches(batches)
+    writer.write_table(table, row_group_size=max(1, table.num_rows))
 
 
 def merged_name(files: Sequence[HistoryFile]) -> str:

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from penstock.proto.errors import CorruptFile
 from penstock.table.hudi_table import open_table
 from penstock.table.storage.filesystem import open_storage
-from penstock.table.timeline import archive_v2_files
+from penstock.table.timeline import archive_v2_encoder, archive_v2_files
 from penstock.table.timeline.archive_v2 import HistoryFile, history_files, parse_history_file, parse_manifest
 from penstock.table.timeline.archive_v2_encoder import (
     ArchivedAction,
     encode_manifest,
     history_rows,
-    history_writer,
     merged_name,
+    write_history,
 )
 from penstock.table.timeline.archive_v2_files import HISTORY_SCHEMA, all_rows, distinct_instants, metadata_of
 
@@ -69,9 +69,8 @@ def test_rows_and_form_are_those_of_hudi(golden: Any, tmp_path: pathlib.Path) ->
     table = golden.table("B_v9_arch_mor")
     actions = actions_of(table)
     assert len(actions) > 5 and any(item.plan for item in actions)
-    with (tmp_path / "1_2_0.parquet").open("wb") as file, history_writer(file) as writer:
-        writer.write_batch(history_rows(actions[:2]))
-        writer.write_batch(history_rows(actions[2:]))
+    with (tmp_path / "1_2_0.parquet").open("wb") as file:
+        write_history(file, [history_rows(actions[:2]), history_rows(actions[2:])])
     hudis = pq.ParquetFile(next(iter((table / ".hoodie/timeline/history").glob("*.parquet"))))
     mine = pq.ParquetFile(tmp_path / "1_2_0.parquet")
     assert mine.schema_arrow.remove_metadata() == hudis.schema_arrow.remove_metadata() == HISTORY_SCHEMA
@@ -92,8 +91,25 @@ def test_rows_that_repeat_a_large_value_come_in_small_batches(
     """A small file can hold many rows of one dictionary value."""
     monkeypatch.setattr(archive_v2_files, "_READ_BYTES", 2_500)
     action = ArchivedAction(requested_time="1", completion_time="2", action="commit", metadata=b"m" * 1000, plan=b"")
-    with (tmp_path / "1_1_0.parquet").open("wb") as file, history_writer(file) as writer:
-        writer.write_batch(history_rows([action] * 7))
+    with (tmp_path / "1_1_0.parquet").open("wb") as file:
+        write_history(file, [history_rows([action] * 7)])
     batches = list(all_rows(open_storage(str(tmp_path)), "1_1_0.parquet", "history"))
     assert [batch.num_rows for batch in batches] == [2, 2, 2, 1]
     assert [row["metadata"] for batch in batches for row in batch.to_pylist()] == [action.metadata] * 7
+
+
+@pytest.mark.parametrize(("most_bytes", "row_groups"), [(1 << 20, [7]), (1, [2, 2, 2, 1]), (2_500, [4, 3])])
+def test_small_batches_become_one_row_group(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, most_bytes: int, row_groups: list[int]
+) -> None:
+    monkeypatch.setattr(archive_v2_encoder, "ROW_GROUP_BYTES", most_bytes)
+    actions = [
+        ArchivedAction(requested_time=f"{n}", completion_time=f"1{n}", action="commit", metadata=b"m" * 1000, plan=b"")
+        for n in range(7)
+    ]
+    path = tmp_path / "1_1_0.parquet"
+    with path.open("wb") as file:
+        write_history(file, (history_rows(actions[n : n + 2]) for n in range(0, 7, 2)))
+    footer = pq.ParquetFile(path).metadata
+    assert [footer.row_group(n).num_rows for n in range(footer.num_row_groups)] == row_groups
+    assert pq.read_table(path).to_pylist() == history_rows(actions).to_pylist()
