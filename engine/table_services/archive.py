@@ -88,8 +88,9 @@ def archive(
     * keep_from: the position of a reader, or an order key that it has read: no later write is archived.
     * timeline_timezone: the zone of the table's writers, for a table with a LOCAL timeline.
 
-    CorruptFile, and nothing is archived, for an instant that readers could not read from the archive; WriteConflict if
-    another process holds the table's lock; UnsupportedFeature for a table that is not archived.
+    CorruptFile, and nothing is archived, for an instant that readers could not read from the archive, and for a last
+    clean that cannot be read; ConfigurationError for a wrong property of cleans; WriteConflict if another process holds
+    the table's lock; UnsupportedFeature for a table that is not archived.
     """
     policy = ArchivePolicy(keep_min=keep_min, keep_max=keep_max, delta_commits=delta_commits)
     given = None if hours is None else KeepHours(hours)

@@ -201,12 +201,12 @@ def _before_cleaned_compactions(
     same_rows: dict[str, str] = {}
     for item in slices:
         stat = None if item.base is None or item.key > newest_clean else _compaction_of(item.base, facts)
-        logs = tuple(log for log in item.logs if log.listed or _is_in_view(log, evidence))
-        if stat is not None and _exists(item, stat, standing, evidence) and not _is_written_later(item, logs, evidence):
-            same_rows[item.key] = same_rows.get(stat.prev_commit, stat.prev_commit if standing[-1].base else "")
-            standing.append(replace(item, base=None, logs=logs))
-        else:
-            standing.append(item)
+        if stat is not None and _exists(item, stat, standing, evidence):
+            logs = tuple(log for log in item.logs if log.listed or _is_in_view(log, evidence))
+            if not _is_written_later(item, logs, evidence):
+                same_rows[item.key] = same_rows.get(stat.prev_commit, stat.prev_commit if standing[-1].base else "")
+                item = replace(item, base=None, logs=logs)
+        standing.append(item)
     return standing, same_rows
 
 

@@ -61,11 +61,13 @@ def write_history(file: BinaryIO, rows: Iterable[pa.RecordBatch]) -> None:
     """
     with pq.ParquetWriter(file, HISTORY_SCHEMA.with_metadata(_FOOTERS), compression="gzip") as writer:
         held: list[pa.RecordBatch] = []
+        held_bytes = 0
         for batch in rows:
             held.append(batch)
-            if sum(each.nbytes for each in held) >= ROW_GROUP_BYTES:
+            held_bytes += batch.nbytes
+            if held_bytes >= ROW_GROUP_BYTES:
                 _write_row_group(writer, held)
-                held = []
+                held, held_bytes = [], 0
         if held:
             _write_row_group(writer, held)
 
