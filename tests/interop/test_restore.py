@@ -16,7 +16,6 @@ from penstock.engine.write.create import create_table
 from penstock.engine.write.rollback import rollback
 from penstock.engine.write.write import write
 from tests.interop.hudi_options import COMPACTS, hudis_options
-from tests.interop.mixed.writers import SERVICES
 from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Row, rows_of, table_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
@@ -25,21 +24,12 @@ FIRST: list[Row] = [(f"k{n}", 1, n, "oslo" if n % 2 else "riga") for n in range(
 SECOND: list[Row] = [("k1", 2, 20, "oslo"), ("new", 2, 21, "bern")]
 THIRD: list[Row] = [("k1", 3, 30, "oslo"), ("k2", 3, 31, "riga"), ("later", 3, 32, "riga")]
 
-
-def create(path: pathlib.Path, version: int, kind: str, index: str) -> None:
-    """An empty table, partitioned by city."""
-    create_table(
-        str(path),
-        SCHEMA,
-        record_key="id",
-        partition_by="city",
-        ordering="seq",
-        table_type=kind,
-        table_version=version,
-        index=index,
-        buckets=3 if index == "bucket" else None,
-        name="trip",
-    )
+CLEANS = {
+    "hoodie.clean.automatic": "true",
+    "hoodie.clean.async": "false",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.cleaner.commits.retained": "1",
+}
 
 
 def merged(*writes: list[Row]) -> list[Row]:
@@ -67,7 +57,18 @@ def test_each_restores_what_both_wrote(hudi: Any, tmp_path: pathlib.Path, versio
         assert rows_of(penstock.read(str(path)).read_all()) == expected
         assert rows_of(hudi.read(path)) == expected
 
-    create(path, version, kind, index)
+    create_table(
+        str(path),
+        SCHEMA,
+        record_key="id",
+        partition_by="city",
+        ordering="seq",
+        table_type=kind,
+        table_version=version,
+        index=index,
+        buckets=3 if index == "bucket" else None,
+        name="trip",
+    )
     write(str(path), table_of(FIRST))
     by_hudi(SECOND)
     saved = savepoint(str(path)).instant
@@ -95,7 +96,17 @@ def test_each_restores_what_both_wrote(hudi: Any, tmp_path: pathlib.Path, versio
 def test_rows_of_archived_writes_stay_after_a_restore(hudi: Any, tmp_path: pathlib.Path, version: int) -> None:
     """The write of the savepoint is the only one of the timeline then."""
     path = tmp_path / "trip"
-    create(path, version, "copy_on_write", "simple")
+    create_table(
+        str(path),
+        SCHEMA,
+        record_key="id",
+        partition_by="city",
+        ordering="seq",
+        table_type="copy_on_write",
+        table_version=version,
+        index="simple",
+        name="trip",
+    )
     kept: list[Row] = [(f"k{n}", 1, n, city) for n, city in enumerate(("oslo", "riga", "bern", "rome"))]
     for row in kept:
         write(str(path), table_of([row]))
@@ -120,7 +131,18 @@ def test_savepoint_while_a_compaction_is_pending(
     """Hudi's clean deletes the base file that the compaction writes later in a partition without later logs: the
     savepoint keeps the files that it merged, which both read."""
     path = tmp_path / "trip"
-    create(path, version, "merge_on_read", "bucket")
+    create_table(
+        str(path),
+        SCHEMA,
+        record_key="id",
+        partition_by="city",
+        ordering="seq",
+        table_type="merge_on_read",
+        table_version=version,
+        index="bucket",
+        buckets=3,
+        name="trip",
+    )
 
     def put(n: int, *cities: str) -> str:
         return write(str(path), table_of([("a", n, n, city) for city in cities])).instant
@@ -135,12 +157,7 @@ def test_savepoint_while_a_compaction_is_pending(
         put(n, "oslo", "riga")
         compact(str(path))
     assert compacted.exists()
-    hudi.write(
-        path,
-        HUDIS_COLUMNS,
-        [["a", 6, 6, "bern"]],
-        hudis_options(version, "merge_on_read", "bucket") | SERVICES["clean"],
-    )
+    hudi.write(path, HUDIS_COLUMNS, [["a", 6, 6, "bern"]], hudis_options(version, "merge_on_read", "bucket") | CLEANS)
     assert not compacted.exists()
 
     expected: list[Row] = [("a", 2, 2, "riga"), ("a", 3, 3, "oslo")]
