@@ -110,6 +110,7 @@ class History:
             orders_deletes=not (is_old and self.shape.merge_on_read),
             max_level=1 if is_old and self.shape.merge_on_read else len(ADDED),
             clusters_by_hudi=not (is_old and {"price", "large"} & set(self.shape.columns)),
+            keeps_replaced_partitions=not is_old,
         )
         self.writers.create()
         try:

@@ -94,6 +94,9 @@ class StepGenerator:
     """The last schema change. 0.15.0 does not read a Parquet log block of a column that was widened later."""
     clusters_by_hudi: bool = True
     """Whether a clustering of Hudi changes no row (`hudi_deviations`, rule 8)."""
+    keeps_replaced_partitions: bool = True
+    """Whether a clean of Hudi keeps the files of a savepoint in a partition whose file groups are all replaced
+    (`hudi_deviations`, rule 8)."""
     clock: int = 10
     value: int = 0
     new_keys: int = 0
@@ -105,6 +108,8 @@ class StepGenerator:
     has_savepoint: bool = False
     since_savepoint: int = 0
     """Steps after the savepoint, or after the restore to it."""
+    overwrote_savepoint: bool = False
+    """Whether the table was overwritten after the savepoint."""
 
     def next(self, model: Model) -> Step:
         """The next step of a table in this state."""
@@ -115,6 +120,10 @@ class StepGenerator:
         self.since_savepoint = 0 if isinstance(self.last, Savepoint | Restore) else self.since_savepoint + 1
         if isinstance(self.last, Savepoint | DeleteSavepoint):
             self.has_savepoint = isinstance(self.last, Savepoint)
+        if isinstance(self.last, Savepoint | DeleteSavepoint | Restore):
+            self.overwrote_savepoint = False
+        elif isinstance(self.last, Write) and self.last.operation == "insert_overwrite_table":
+            self.overwrote_savepoint = self.has_savepoint
         return self.last
 
     def _next(self, model: Model) -> Step:
@@ -198,11 +207,15 @@ class StepGenerator:
             rows = tuple(row for row in rows if not self._outlives_base(model, row))
         rows = rows or self.rows(model, 1, fresh=1.0, level=level)
         self.deleted |= {row.key for row in rows if row.deleted or operation == "delete"}
+        if self.has_savepoint and operation == "insert_overwrite_table" and not self.keeps_replaced_partitions:
+            services = services and by_penstock
         return Write(by_penstock, operation, rows, self._services(by_penstock, model) if services else ())
 
     def _services(self, by_penstock: bool, model: Model) -> tuple[str, ...]:
         """What the writer does after its write."""
         if model.planned or self.draw.random() < 0.75:
+            return ()
+        if self.overwrote_savepoint and not (by_penstock or self.keeps_replaced_partitions):
             return ()
         choices = [("clean",), ("clean", "archive")]
         if by_penstock and self.shape.metadata:  # it does not archive tables with a metadata table
