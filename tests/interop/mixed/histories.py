@@ -108,7 +108,7 @@ class History:
             self.shape,
             can_roll_back=self.shape.version == 9 or is_old,
             orders_deletes=not (is_old and self.shape.merge_on_read),
-            max_level=1 if is_old and self.shape.merge_on_read else len(ADDED),
+            max_level=1 if is_old and (self.shape.merge_on_read or self.shape.is_global) else len(ADDED),
             clusters_by_hudi=not (is_old and {"price", "large"} & set(self.shape.columns)),
             keeps_replaced_partitions=not is_old,
         )
@@ -156,7 +156,7 @@ class History:
                 if writers.cluster("schedule", sort_by, by_penstock=planned_by_penstock):
                     writers.cluster("execute", sort_by, by_penstock=run_by_penstock)
                     model.compact(AFTER_ALL)
-            case Rollback():
+            case Rollback() if writers.can_be_rolled_back(self.states[-1].instant):
                 writers.roll_back(self.states.pop().instant)
                 self.model = self.undone
             case Savepoint(by_penstock):

@@ -110,6 +110,8 @@ class Model:
             wins = self._merged(shown, entry) is entry
             moves = not entry.delete and home != self._home(entry.row)
             merges_first = self.shape.merge_on_read or moves or (entry.delete and self.shape.partitioned)
+            if entry.delete and self.old_hudi:  # 0.15.0 leaves deletes to the merge of the write
+                merges_first = False
             if not wins and merges and merges_first:
                 self._put(cell, replace(shown, instant=entry.instant))
             elif wins and moves:

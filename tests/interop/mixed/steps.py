@@ -91,7 +91,8 @@ class StepGenerator:
     """Whether Hudi compares the ordering values of deletes in logs. For 0.15.0 (`hudi_deviations`, rule 8) a delete
     wins over every row before it and loses against every row after it, so that their values must say the same."""
     max_level: int = len(ADDED)
-    """The last schema change. 0.15.0 does not read a Parquet log block of a column that was widened later."""
+    """The last schema change. 0.15.0 reads a column that was widened later neither in a Parquet log block nor in the
+    base files of a global index."""
     clusters_by_hudi: bool = True
     """Whether a clustering of Hudi changes no row (`hudi_deviations`, rule 8)."""
     keeps_replaced_partitions: bool = True

@@ -25,6 +25,8 @@ from tests.unit.engine.write.killed_storage import Killed, KilledStorage, as_oth
 
 WRITES = ("commit", "deltacommit", "replacecommit")
 NAME = "mixed"
+METADATA_COMPACTED_AFTER = 10
+"""Hudi's `hoodie.metadata.compact.max.delta.commits`."""
 _PAYLOAD = "org.apache.hudi.common.model."
 SERVICES = {
     "compaction": {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"},
@@ -228,6 +230,14 @@ class Writers:
         folder = self.path / ".hoodie" / ("timeline" if self.shape.version == 9 else "")
         return max((path.name.partition(".")[0] for path in folder.glob("*.compaction.requested")), default="")
 
+    def can_be_rolled_back(self, instant: str) -> bool:
+        """Whether Hudi rolls the newest write back: not if a compaction of the metadata table follows it, or is due,
+        because the rollback begins with it (`HoodieBackedTableMetadataWriter.validateRollback`)."""
+        timeline = self.path / ".hoodie" / "metadata" / ".hoodie"
+        compacted = max((path.name for path in timeline.glob("**/*.commit")), default="")
+        since = [path for path in timeline.glob("**/*.deltacommit") if path.name > compacted]
+        return compacted < instant and len(since) < METADATA_COMPACTED_AFTER
+
     def roll_back(self, instant: str) -> None:
         """Hudi's rollback of a completed instant."""
         self._call_by_name(f"rollback_to_instant(table => '{NAME}', instant_time => '{instant}')")
@@ -290,7 +300,8 @@ class Writers:
         # 0.15.0 takes the schema of later writes from the catalog's table of this name
         names = ("hoodie.metadata.", "hoodie.write.table.version", "hoodie.write.auto.upgrade")
         options = {name: self.options[name] for name in self.options if name.startswith(names)}
-        self._call(options, create, f"CALL {procedure}", f"DROP TABLE {NAME}")
+        # of a history that failed there is still a table
+        self._call(options, f"DROP TABLE IF EXISTS {NAME}", create, f"CALL {procedure}", f"DROP TABLE {NAME}")
 
     def read(self, **options: str) -> pa.Table:
         """Penstock's rows."""
