@@ -16,8 +16,8 @@ from penstock.enumerator.continuous.types import ReaderName, ReaderPlace
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.model.positions import Position
 from penstock.table.timeline.instants import Instant
-from penstock.table.timeline.services.holds import RecordedHold
 from penstock.table.timeline.services.plans import CleanMetadata
+from penstock.table.timeline.services.recorded_holds import RecordedHold
 from penstock.table.timeline.zones import instant_ms
 
 if TYPE_CHECKING:

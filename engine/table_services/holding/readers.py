@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.engine.group.connect import GroupEnumerator, group_enumerator_for
-from penstock.engine.table_services.cleaning_facts import archived_writes
+from penstock.engine.table_services.cleaning.clean_inputs import archived_writes
 from penstock.engine.table_services.holding.checkpoints import checkpoint_position
 from penstock.engine.table_services.serviced_table import ServicedTable
 from penstock.proto.errors import ConfigurationError, UnknownGroup
@@ -21,8 +21,8 @@ from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
-from penstock.table.timeline.services.holds import RecordedHold, encode_holds
-from penstock.writer.table_services.holds import (
+from penstock.table.timeline.services.recorded_holds import RecordedHold, encode_holds
+from penstock.writer.table_services.cleaner_holds import (
     CleanerHold,
     HoldBound,
     HoldState,

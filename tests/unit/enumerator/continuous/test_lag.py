@@ -23,8 +23,8 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.table.hudi_table import open_table
 from penstock.table.timeline.instants import Instant
-from penstock.table.timeline.services.holds import RecordedHold
 from penstock.table.timeline.services.plans import CleanMetadata
+from penstock.table.timeline.services.recorded_holds import RecordedHold
 from penstock.table.timeline.zones import instant_ms
 from tests.scripted_facts import at, facts, stat
 

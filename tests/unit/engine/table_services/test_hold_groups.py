@@ -14,13 +14,13 @@ from penstock.engine.cli.main import run
 from penstock.engine.consumer import Consumer
 from penstock.engine.table_services.archive import archive
 from penstock.engine.table_services.clean import clean
-from penstock.engine.table_services.maintenance.maintain import maintain
+from penstock.engine.table_services.maintain import maintain
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.errors import ConfigurationError, PositionExpired, StorageError, UnknownGroup
 from penstock.proto.model.groups import StartAt
 from penstock.proto.model.positions import EARLIEST, Position
-from penstock.writer.table_services.holds import HoldState
+from penstock.writer.table_services.cleaner_holds import HoldState
 from tests.unit.engine.table_services.lake import CITIES, Lake
 
 VERSIONS = pytest.mark.parametrize("version", [9, 6])
