@@ -111,7 +111,7 @@ class EnumeratorService:
         observer = self.coordinator.observer
         self.stream_monitor = StreamMonitor(
             self.streams,
-            lambda name, points, readers: follows.lags(names.path(name), points, readers),
+            lambda name, readers: follows.lags(names.path(name), readers),
             clock_ms,
             observer,
         )

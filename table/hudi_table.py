@@ -11,6 +11,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, TypeVar, cast
 
 from penstock.proto.errors import CorruptFile, StorageError
@@ -22,7 +24,15 @@ from penstock.table.schema.avro import MAX_JSON_BYTES
 from penstock.table.storage.filesystem import FileInfo, Storage, open_storage, redacted_uri
 from penstock.table.timeline.active import Timeline, list_timeline, timeline_of
 from penstock.table.timeline.archive import Archive, ArchiveCache, has_old_archive, read_archive
-from penstock.table.timeline.archive_v2 import archived_completions, has_archived, history_version, manifest_path
+from penstock.table.timeline.archive_v2 import (
+    FileCompletions,
+    completions_by_instant,
+    has_archived,
+    history_version,
+    manifest_path,
+    newest_completion,
+    read_completions,
+)
 from penstock.table.timeline.commit_cache import CommitCache, FileIdentity
 from penstock.table.timeline.commits import MAX_COMMIT_BYTES, CommitMetadata, parse_commit
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
@@ -47,6 +57,21 @@ _SCHEMA_FOLDER: Final = f"{META_FOLDER}/.schema"
 _SCHEMA_COMMIT: Final = re.compile(r"(\d{1,30})(?:_\d{1,30})?\.schemacommit")
 
 
+@dataclass(frozen=True)
+class _History:
+    """The completion times of the archived writes, as of a manifest."""
+
+    manifest: FileInfo | None = None
+    """The manifest that lists the files."""
+    files: tuple[FileCompletions, ...] = ()
+    """The times, by file."""
+
+    @cached_property
+    def by_instant(self) -> Mapping[InstantTime, InstantTime]:
+        """The times, by instant."""
+        return completions_by_instant(self.files)
+
+
 class HudiTable:
     """An open table. Properties are those of the time of opening; everything else is read when it is requested."""
 
@@ -56,7 +81,7 @@ class HudiTable:
         self._commits = commits if commits is not None else CommitCache()
         self._listed: tuple[Sequence[FileInfo], Mapping[str, FileInfo], Timeline | None] = ((), {}, None)
         self._archive = ArchiveCache()
-        self._history: tuple[FileInfo | None, Mapping[InstantTime, InstantTime]] = (None, {})
+        self._history = [_History()]  # shared with pinned tables
         self._lock = threading.Lock()
         self._metadata_fallbacks = [0]
         self._derived: OrderedDict[Hashable, object] = OrderedDict()
@@ -230,16 +255,21 @@ class HudiTable:
         Cached until the history has a newer manifest, or another file in its place: a table that was created again
         counts its versions from the start.
         """
-        if self.properties.layout == 1:
-            return {}
-        version = history_version(self.storage, self.properties)
+        return self._read_history().by_instant
+
+    def newest_archived_completion(self) -> InstantTime | None:
+        """The newest of `archived_completions`; None without one. Cached as these, and needs less time."""
+        return newest_completion(self._read_history().files)
+
+    def _read_history(self) -> _History:
+        version = None if self.properties.layout == 1 else history_version(self.storage, self.properties)
         if version is None:
-            return {}
+            return _History()
         manifest = self.storage.file_info(manifest_path(self.properties, version))
         with self._lock:
-            if manifest is None or self._history[0] != manifest:
-                self._history = (manifest, archived_completions(self.storage, self.properties))
-            return self._history[1]
+            if manifest is None or self._history[0].manifest != manifest:
+                self._history[0] = _History(manifest, read_completions(self.storage, self.properties))
+            return self._history[0]
 
     def has_archived(self) -> bool:
         """Whether any instant was archived."""

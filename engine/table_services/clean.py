@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.engine.table_services.cleaning_facts import pending_cleans
-from penstock.engine.table_services.cleans import carry_out, plan_clean, schedule_clean
+from penstock.engine.table_services.cleaning.clean_executor import carry_out, plan_clean, schedule_clean
+from penstock.engine.table_services.cleaning.clean_inputs import pending_cleans
 from penstock.engine.table_services.holding.readers import Held, HoldOptions, held_by, hold_options
 from penstock.engine.table_services.metadata_services import clean_metadata
 from penstock.engine.table_services.serviced_table import ServicedTable, open_serviced
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import Position
 from penstock.table.timeline.services.clean_encoder import CleanPlan
-from penstock.writer.table_services.holds import CleanerHold
+from penstock.writer.table_services.cleaner_holds import CleanerHold
 from penstock.writer.table_services.retention import (
     CleanPolicy,
     KeepCommits,

@@ -13,8 +13,8 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from penstock.engine.table_services.cleaning_facts import pending_cleans
-from penstock.engine.table_services.cleans import carry_out, schedule_clean
+from penstock.engine.table_services.cleaning.clean_executor import carry_out, schedule_clean
+from penstock.engine.table_services.cleaning.clean_inputs import pending_cleans
 from penstock.engine.table_services.serviced_table import ServicedTable
 from penstock.proto.errors import PenstockError
 from penstock.table.config.properties import load_properties

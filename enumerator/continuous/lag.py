@@ -12,12 +12,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from penstock.enumerator.continuous.round_limits import amount_after, data_instants_after
-from penstock.enumerator.continuous.types import ReaderName
+from penstock.enumerator.continuous.types import ReaderName, ReaderPlace
 from penstock.enumerator.planning.selection import TimelineFacts
-from penstock.proto.model.positions import InstantTime, Position
+from penstock.proto.model.positions import Position
 from penstock.table.timeline.instants import Instant
-from penstock.table.timeline.services.holds import RecordedHold
 from penstock.table.timeline.services.plans import CleanMetadata
+from penstock.table.timeline.services.recorded_holds import RecordedHold
 from penstock.table.timeline.zones import instant_ms
 
 if TYPE_CHECKING:
@@ -52,45 +52,39 @@ class Loss:
 
 def lag_of(
     facts: TimelineFacts,
-    committed: Position,
-    ahead: frozenset[InstantTime],
+    reader: ReaderPlace,
     *,
     now_ms: int,
     completed_ms: Callable[[Instant], int | None],
     retention: Retention | None = None,
     zone: tzinfo | None = None,
-    reader: ReaderName | None = None,
-    snapshot_at: Position | None = None,
+    whole: TimelineFacts | None = None,
 ) -> GroupLag:
-    """The lag of a group that committed up to a position.
+    """The lag of a reader.
 
-    `reader` is the kind and the name by which the newest clean may record that it holds the cleaner. `completed_ms` is
-    the completion time of an instant in UTC milliseconds, None if unknown. `zone` is that of the timeline; without it
-    the seconds until loss are unknown. In the snapshot with which the group starts, at `snapshot_at`, it needs the
-    state of the table at this position, not the older instants, which count for its lag.
+    `completed_ms` is the completion time of an instant in UTC milliseconds, None if unknown. `zone` is that of the
+    timeline; without it the seconds until loss are unknown. `whole` are the facts with the archived instants, which
+    count for the bound of a reader that holds the cleaner, not for its lag. While a reader reads the state of the table
+    with which it starts, it does not need the older instants, which count for its lag.
     """
     from penstock.proto.model.groups import GroupLag  # late import: streams without a group use this module too
 
-    commits, amount = amount_after(facts, committed, ahead)
+    ahead = reader.progress.ahead
+    commits, amount = amount_after(facts, reader.committed, ahead)
 
-    def unread_after(position: Position) -> tuple[list[Instant], float]:
+    def unread_after(known: TimelineFacts, position: Position) -> tuple[list[Instant], float]:
         """The data instants after a position, and the age of the oldest in seconds."""
-        after = [item for _, instants in data_instants_after(facts, position) for item in instants]
+        after = [item for _, instants in data_instants_after(known, position) for item in instants]
         unread = [item for item in after if item.requested_time not in ahead]
-        completions = [known for item in unread if (known := completed_ms(item)) is not None]
+        completions = [known_ms for item in unread if (known_ms := completed_ms(item)) is not None]
         return unread, max(now_ms - min(completions), 0) / 1000 if completions else 0.0
 
-    _, seconds = unread_after(committed)
-    needed = snapshot_at or committed
-    unread, unread_seconds = unread_after(needed)
+    _, seconds = unread_after(facts, reader.committed)
+    unread, unread_seconds = unread_after(whole or facts, reader.needed)
     loss = loss_of(facts, unread, retention, now_ms=now_ms, zone=zone)
     held = None
     if retention is not None and unread:
-        hold = retention.hold_of(reader)
-        if needed.is_earliest:
-            held = None if hold is None else Loss()  # without a bound (`writer.table_services.holds`)
-        else:
-            held = held_loss(loss, hold, len(unread), unread_seconds)
+        held = held_loss(loss, retention.hold_of(reader.name), len(unread), unread_seconds)
     loss = held or loss
     return GroupLag(
         commits=commits,

@@ -15,10 +15,11 @@ from penstock.enumerator.clocks import wall_ms
 from penstock.enumerator.continuous.consistency import just_before
 from penstock.enumerator.continuous.lag import Retention, lag_of
 from penstock.enumerator.continuous.round_limits import data_instants_after
-from penstock.enumerator.continuous.types import Progress, ReaderName
+from penstock.enumerator.continuous.types import ReaderPlace
 from penstock.enumerator.planning.archived_timeline import with_archive
 from penstock.enumerator.planning.discovery import read_timeline
 from penstock.enumerator.planning.plan import plan_request
+from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.errors import PositionExpired, StorageError
 from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import Changes, Incremental, Latest, PlanRequest
@@ -30,29 +31,16 @@ if TYPE_CHECKING:
     from penstock.proto.model.groups import GroupLag
 
 
-def lag(
-    table: HudiTable,
-    progress: Progress,
-    committed: Position,
-    *,
-    zone: tzinfo | None = None,
-    clock_ms: Callable[[], int] = wall_ms,
-) -> GroupLag:
-    """`lags` of one group."""
-    return lags(table, [(progress, committed)], zone=zone, clock_ms=clock_ms)[0]
-
-
 def lags(
     table: HudiTable,
-    groups: Sequence[tuple[Progress, Position]],
+    readers: Sequence[ReaderPlace],
     *,
-    readers: Sequence[ReaderName] = (),
     zone: tzinfo | None = None,
     clock_ms: Callable[[], int] = wall_ms,
 ) -> list[GroupLag]:
-    """The lag and the time to loss of each (progress, committed position), by the wall clock. Reads the table once.
+    """The lag and the time to loss of each reader, by the wall clock. Reads the table once, and its archive only for a
+    reader that holds the cleaner and has not read archived instants.
 
-    `readers` has the kind and the name of each, by which the newest clean records who holds the cleaner; () if unknown.
     `zone` is that of a timeline in its writer's local time. Without it the completion time of an instant on such a
     timeline is the modification time of its file, if the storage keeps it, and the seconds until loss are unknown.
     """
@@ -69,20 +57,26 @@ def lags(
             return instant_ms(facts.timeline.order_key(item), known)
         return info.modified_ns // 1_000_000
 
+    @cache
+    def with_archived() -> TimelineFacts:
+        return with_archive(facts, table.archive())
+
+    def needs_archive(reader: ReaderPlace) -> bool:
+        is_held = retention is not None and retention.hold_of(reader.name) is not None
+        return is_held and reader.needed.order_key < facts.complete_from
+
     retention, now_ms = _newest_clean(table, facts.timeline.completed_cleans), clock_ms()
     return [
         lag_of(
             facts,
-            committed,
-            progress.ahead,
+            reader,
             now_ms=now_ms,
             completed_ms=completed_ms,
             retention=retention,
             zone=known,
-            reader=reader,
-            snapshot_at=None if progress.snapshot is None else progress.snapshot.at,
+            whole=with_archived() if needs_archive(reader) else None,
         )
-        for (progress, committed), reader in zip(groups, readers or (None,) * len(groups), strict=True)
+        for reader in readers
     ]
 
 

@@ -16,6 +16,25 @@ ReaderName = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderPlace:
+    """How far a consumer group or a stream is in a table."""
+
+    progress: Progress
+    """How far it is planned."""
+    committed: Position
+    """Everything up to here is finished."""
+    starts_at: Position | None = None
+    """The position of the state of the table with which it starts; None after it, and if it starts with no state."""
+    name: ReaderName | None = None
+    """The name by which a clean may record that it holds the cleaner; None if unknown."""
+
+    @property
+    def needed(self) -> Position:
+        """It needs the state of the table here, and every instant after it."""
+        return self.starts_at or self.committed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
     """A request for the next round after a progress."""
 

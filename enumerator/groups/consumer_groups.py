@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.continuous.types import Progress, ReaderPlace
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.coordinator.observations import kind_of, over_of
 from penstock.enumerator.core import events as ev
@@ -19,6 +19,7 @@ from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.groups.aligned_groups import AlignedGroups
 from penstock.enumerator.groups.descriptions import (
     description_of,
+    place_of,
     reset_outcome,
     status_of,
     with_held_splits,
@@ -191,7 +192,7 @@ class ConsumerGroups:
             self.over_tables.require_some(key, "read")
         now_ms, waiting = self.clock_ms(), key in self.split_discovery.failures.waiting()
 
-        def read(state: State) -> tuple[GroupDescription, Progress]:
+        def read(state: State) -> tuple[GroupDescription, ReaderPlace]:
             state_of_group = group_of(state, key)
             described = description_of(state_of_group, self.coordinator.settings, now_ms, waiting=waiting)
             if described.scope.over_tables:
@@ -199,9 +200,9 @@ class ConsumerGroups:
                 described = with_watermark(described, self.over_tables.readable(state, state_of_group))
             aligned = self.aligned.shown(state, [state_of_group]).get(key)
             described = replace(described, alignment=aligned)
-            return described, state_of_group.progress
+            return described, place_of(state_of_group)
 
-        description, progress = self.coordinator.read(read)
+        description, place = self.coordinator.read(read)
         if description.scope.over_tables:
             may = may_use()
             statuses = [each for each in self._status(table, group).groups if each.summary.over == table]
@@ -212,8 +213,7 @@ class ConsumerGroups:
         if troubled is not description:
             return troubled  # storage that fails or does not answer is not read here
         try:
-            path, committed = self.tables.path(table), description.summary.committed
-            lag = self.split_discovery.follows.lag(path, progress, committed, ("group", group))
+            (lag,) = self.split_discovery.follows.lags(self.tables.path(table), [place])
         except Exception as error:  # noqa: BLE001 - the group is described all the same
             code, text = code_and_text(error)
             log_event(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from penstock.enumerator.continuous.types import ReaderPlace
 from penstock.enumerator.core.group_lifecycle import GroupState, needs_discovery, state_of
 from penstock.enumerator.core.over_tables import watermark_of
 from penstock.enumerator.core.records import GroupKey
@@ -22,6 +23,7 @@ from penstock.proto.model.groups import (
     TableStatus,
 )
 from penstock.proto.model.positions import EARLIEST, Position
+from penstock.proto.model.queries import Incremental
 
 
 def summary_of(group: Group, settings: CoordinatorSettings, *, waiting: bool, over: str = "") -> GroupSummary:
@@ -75,16 +77,32 @@ def description_of(
         kafka=group.progress.kafka,
         watermark_us=group.watermark.at_us,
         snapshot=None if group.progress.snapshot is None else group.progress.snapshot.place,
-        snapshot_at=snapshot_position(group),
+        snapshot_at=start_position(group),
     )
 
 
-def snapshot_position(group: Group) -> Position | None:
-    """The position of the snapshot with which the group starts; None if the group does not start with one, or has
-    committed it. Its last round, which may be open after all others are planned, ends there."""
+def place_of(group: Group) -> ReaderPlace:
+    """How far the group is in its table."""
+    return ReaderPlace(
+        progress=group.progress,
+        committed=group.committed,
+        starts_at=start_position(group),
+        name=("group", group.key.group),
+    )
+
+
+def start_position(group: Group) -> Position | None:
+    """The position of the state of the table with which the group starts: of its snapshot, or the end of its first
+    round of rows from EARLIEST, which are the state there. None if it starts with no state, has committed the state, or
+    has planned nothing of it.
+
+    The last round of a snapshot, which may be open after all others are planned, ends at the position of the snapshot.
+    """
     if group.progress.snapshot is not None:
         return group.progress.snapshot.at
-    if not group.committed.is_earliest or group.committed == EARLIEST:
+    in_snapshot = group.committed.is_earliest and group.committed != EARLIEST
+    of_rows = group.committed == EARLIEST and isinstance(group.scope.request.query, Incremental)
+    if not in_snapshot and not of_rows:
         return None
     ends = (open_round.commit_range.upto for open_round in group.rounds.values())
     return next((end for end in ends if not end.is_earliest), None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.enumerator.continuous.change_probe import TableFingerprint
-from penstock.enumerator.continuous.types import Advance, Following, Progress, ReaderName
+from penstock.enumerator.continuous.types import Advance, Following, Progress, ReaderPlace
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group
 from penstock.proto.model.groups import GroupLag, GroupScope, OnLostRange
@@ -106,12 +106,6 @@ class GroupTables(Protocol):
         """The first file of the splits, by its path in the table, that does not exist; '' if all exist."""
         ...
 
-    def lag(self, path: str, progress: Progress, committed: Position, reader: ReaderName | None = None) -> GroupLag:
-        """See `continuous.retention.lag`."""
-        ...
-
-    def lags(
-        self, path: str, places: Sequence[tuple[Progress, Position]], readers: Sequence[ReaderName] = ()
-    ) -> list[GroupLag]:
-        """The `lag` of each reader, from one read of the table. `readers` has their names, or none."""
+    def lags(self, path: str, readers: Sequence[ReaderPlace]) -> list[GroupLag]:
+        """See `continuous.retention.lags`."""
         ...

@@ -6,25 +6,25 @@ Counters are not measured: `coordinator.observations` sends them as they change.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.enumerator.continuous.change_probe import TableFingerprint, is_unchanged
-from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.continuous.types import ReaderPlace
 from penstock.enumerator.coordinator.observations import gauges_of, over_of, topic_measured
 from penstock.enumerator.core.group_lifecycle import needs_discovery
 from penstock.enumerator.core.over_tables import watermark_of
 from penstock.enumerator.core.records import GroupKey
 from penstock.enumerator.core.state import Group, State
 from penstock.enumerator.groups.aligned_groups import AlignedGroups
+from penstock.enumerator.groups.descriptions import place_of
 from penstock.enumerator.groups.merged_groups import merged_gauges, merged_lag
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import GroupGauges, GroupMeasured, LagMeasured, TableMeasured, TopicMeasured
 from penstock.proto.errors import code_and_text
 from penstock.proto.model.groups import GroupLag
-from penstock.proto.model.positions import Position
 
 MEASURE_MS: Final = 30_000
 """Interval of measurements of a table."""
@@ -42,7 +42,7 @@ class _CaughtUp:
 
     fingerprint: TableFingerprint
     """What the look before the measurement showed."""
-    positions: dict[GroupKey, tuple[Progress, Position]]
+    places: dict[GroupKey, ReaderPlace]
     """The groups that were measured."""
     lags: list[GroupLag]
     """Their lags, in the same order."""
@@ -110,22 +110,17 @@ class LagMonitor:
         """Sends the lag of each group of the table, and its distance from a loss, to the observer. If a lag cannot be
         measured it is None: the previous lag would be wrong."""
         observer = self.split_discovery.coordinator.observer
-        positions = self.split_discovery.coordinator.read(lambda state: _positions_of(state, table))
+        places = self.split_discovery.coordinator.read(lambda state: _places_of(state, table))
         measured_ms = self.split_discovery.clock_ms()
         if table not in self._measured:  # the first interval is shorter, so that tables are measured one by one later
             measured_ms -= round(MEASURE_MS * (1 - self.split_discovery.chance()))
-        self._measured[table] = (measured_ms, frozenset(positions))
+        self._measured[table] = (measured_ms, frozenset(places))
         lags: list[GroupLag] = []
         fingerprint = self._look(table)
-        shared_lags = self._known_lags(table, positions, fingerprint) or self._measured_together(table, positions)
-        for key, (progress, committed) in positions.items():
+        shared_lags = self._known_lags(table, places, fingerprint) or self._measured_together(table, places)
+        for key, place in places.items():
             try:
-                if shared_lags:
-                    lag = shared_lags.pop(0)
-                else:
-                    lag = self.split_discovery.follows.lag(
-                        self.split_discovery.path_of(table), progress, committed, ("group", key.group)
-                    )
+                lag = shared_lags.pop(0) if shared_lags else self._lags_of(table, [place])[0]
             except Exception as error:  # noqa: BLE001 - the other groups are measured all the same
                 code, text = code_and_text(error)
                 self._lags.pop(key, None)
@@ -148,13 +143,13 @@ class LagMonitor:
                     level=logging.WARNING,
                     table=table,
                     group=key.group,
-                    committed=committed,
+                    committed=place.committed,
                     commits_left=lag.loss_commits,
                     seconds_left=lag.loss_seconds,
                 )
-        if fingerprint is not None and len(lags) == len(positions) and not any(lag.commits for lag in lags):
+        if fingerprint is not None and len(lags) == len(places) and not any(lag.commits for lag in lags):
             if table not in self._caught_up:
-                self._caught_up[table] = _CaughtUp(fingerprint, positions, lags, self.split_discovery.clock_ms())
+                self._caught_up[table] = _CaughtUp(fingerprint, places, lags, self.split_discovery.clock_ms())
         else:
             self._caught_up.pop(table, None)
         commits = min((lag.loss_commits for lag in lags if lag.loss_commits is not None), default=None)
@@ -170,7 +165,7 @@ class LagMonitor:
             return None
 
     def _known_lags(
-        self, table: str, positions: dict[GroupKey, tuple[Progress, Position]], fingerprint: TableFingerprint | None
+        self, table: str, places: dict[GroupKey, ReaderPlace], fingerprint: TableFingerprint | None
     ) -> list[GroupLag]:
         """The lags of the last measurement, if the groups had read everything and nothing has changed since. Of these
         only the seconds until a loss could differ."""
@@ -178,21 +173,20 @@ class LagMonitor:
         if known is None or fingerprint is None:
             return []
         is_recent = self.split_discovery.clock_ms() - known.at_ms < REFRESH_MS
-        if is_recent and known.positions == positions and is_unchanged(known.fingerprint, fingerprint):
+        if is_recent and known.places == places and is_unchanged(known.fingerprint, fingerprint):
             return list(known.lags)
         del self._caught_up[table]
         return []
 
-    def _measured_together(self, table: str, positions: dict[GroupKey, tuple[Progress, Position]]) -> list[GroupLag]:
+    def _measured_together(self, table: str, places: dict[GroupKey, ReaderPlace]) -> list[GroupLag]:
         """The lags of all groups, from one read of the table. Empty if one fails: then each is measured alone."""
-        if not positions:
-            return []
-        names = [("group", key.group) for key in positions]
         try:
-            path = self.split_discovery.path_of(table)
-            return self.split_discovery.follows.lags(path, list(positions.values()), names)
+            return self._lags_of(table, list(places.values())) if places else []
         except Exception:  # noqa: BLE001 - the group that fails is then measured alone
             return []
+
+    def _lags_of(self, table: str, places: Sequence[ReaderPlace]) -> list[GroupLag]:
+        return self.split_discovery.follows.lags(self.split_discovery.path_of(table), places)
 
     def _gauges(self, state: State) -> dict[GroupKey, GroupGauges]:
         now_ms, interval_ms = self.split_discovery.clock_ms(), self.split_discovery.interval_ms
@@ -230,13 +224,13 @@ class LagMonitor:
 
 def _measured_groups(state: State) -> dict[str, set[GroupKey]]:
     """The groups that have a lag, by table."""
-    by_table = {table: set(_positions_of(state, table)) for table in state.names.of_table}
+    by_table = {table: set(_places_of(state, table)) for table in state.names.of_table}
     return {table: keys for table, keys in by_table.items() if keys}
 
 
-def _positions_of(state: State, table: str) -> dict[GroupKey, tuple[Progress, Position]]:
+def _places_of(state: State, table: str) -> dict[GroupKey, ReaderPlace]:
     return {
-        key: (group.progress, group.committed)
+        key: place_of(group)
         for key, group in state.names.of_table.get(table, {}).items()
         if not (group.ended or group.scope.over_tables)
     }

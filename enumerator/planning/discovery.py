@@ -275,7 +275,10 @@ def complete_from(table: HudiTable, timeline: Timeline) -> str:
         return ""
     if timeline.layout == 1:
         return timeline.first_active
-    return max(table.archived_completions().values(), default="" if table.has_history() else timeline.first_active)
+    newest = table.newest_archived_completion()
+    if newest is not None:
+        return newest
+    return "" if table.has_history() else timeline.first_active
 
 
 def _cleaned_files(

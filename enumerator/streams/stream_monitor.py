@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.enumerator.continuous.types import ReaderName
+from penstock.enumerator.continuous.types import ReaderPlace
 from penstock.enumerator.log import log_event
 from penstock.enumerator.observer import Observer, StreamsMeasured
 from penstock.enumerator.streams.stream_registry import StreamKey, StreamRegistry
 from penstock.proto.errors import code_and_text
 from penstock.proto.model.groups import GroupLag
-from penstock.proto.model.positions import Position
 from penstock.proto.model.streams import Progress
 
 MEASURE_MS: Final = 30_000
@@ -26,9 +25,8 @@ CLOSE_COMMITS: Final = 2
 CLOSE_SECONDS: Final = 3600.0
 """A stream whose next batch will be lost within so many commits or seconds is logged as a warning, every MEASURE_MS."""
 
-Lags = Callable[[str, Sequence[tuple[Progress, Position]], Sequence[ReaderName]], list[GroupLag]]
-"""The lag of each (progress, committed position) on the table of a name, from one read of the table. The third argument
-has the names of the streams."""
+Lags = Callable[[str, Sequence[ReaderPlace]], list[GroupLag]]
+"""The lag of each stream on the table of a name, from one read of the table."""
 
 
 @dataclass(slots=True)
@@ -102,15 +100,12 @@ class StreamMonitor:
         )
 
     def _alone(self, table: str, key: StreamKey, progress: Progress) -> GroupLag:
-        return self.lags(table, [(progress, progress.position)], [("stream", key.name)])[0]
+        return self.lags(table, [_place_of(key, progress)])[0]
 
     def _measured_together(self, table: str, positions: dict[StreamKey, Progress]) -> list[GroupLag]:
         """The lags of all streams, from one read of the table. Empty if one fails: then each is measured alone."""
-        if not positions:
-            return []
-        places = [(progress, progress.position) for progress in positions.values()]
         try:
-            return self.lags(table, places, [("stream", key.name) for key in positions])
+            return self.lags(table, [_place_of(*item) for item in positions.items()]) if positions else []
         except Exception:  # noqa: BLE001 - the stream that fails is then measured alone
             return []
 
@@ -119,6 +114,10 @@ class StreamMonitor:
         for key, progress in self.streams.positions().items():
             tables.setdefault(key.table, {})[key] = progress
         return tables
+
+
+def _place_of(key: StreamKey, progress: Progress) -> ReaderPlace:
+    return ReaderPlace(progress=progress, committed=progress.position, name=("stream", key.name))
 
 
 def is_close(lag: GroupLag) -> bool:

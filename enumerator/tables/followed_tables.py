@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 from penstock.enumerator.continuous.advance import advance, start_progress
 from penstock.enumerator.continuous.change_probe import TableFingerprint
 from penstock.enumerator.continuous.retention import earliest_position, lags
-from penstock.enumerator.continuous.types import Advance, Following, NextRound, Progress, ReaderName
+from penstock.enumerator.continuous.types import Advance, Following, NextRound, Progress, ReaderPlace
 from penstock.enumerator.handover.phases import advance_hybrid
 from penstock.enumerator.planning.discovery import read_timeline
-from penstock.enumerator.snapshots.group_start import at_snapshot, before_snapshot, snapshot_round
+from penstock.enumerator.snapshots.group_start import before_snapshot, snapshot_round
 from penstock.enumerator.streams.known_commits import KnownCommits, check_rule, listed_snapshot, newest_within
 from penstock.enumerator.streams.round_times import with_event_times, with_topic_times
 from penstock.enumerator.tables.open_tables import OpenTables
@@ -160,21 +160,14 @@ class FollowedTables:
         with errors_of_table(path):
             return _missing_file(self._tables.current(path).storage, splits)
 
-    def lag(self, path: str, progress: Progress, committed: Position, reader: ReaderName | None = None) -> GroupLag:
-        """See `continuous.retention.lag`. After the hand-over to a topic there is no lag in commits."""
-        return self.lags(path, [(progress, committed)], () if reader is None else (reader,))[0]
-
-    def lags(
-        self, path: str, groups: Sequence[tuple[Progress, Position]], readers: Sequence[ReaderName] = ()
-    ) -> list[GroupLag]:
-        """The lag of each (progress, committed position), from one read of the table; `readers` has their names."""
+    def lags(self, path: str, readers: Sequence[ReaderPlace]) -> list[GroupLag]:
+        """See `continuous.retention.lags`. After the hand-over to a topic there is no lag in commits."""
         with errors_of_table(path):
-            in_lake = [(at_snapshot(progress), committed) for progress, committed in groups if progress.kafka is None]
-            names = [name for name, (progress, _) in zip(readers, groups, strict=False) if progress.kafka is None]
+            in_lake = [reader for reader in readers if reader.progress.kafka is None]
             table, clock_ms = self._tables.current(path), self._tables.wall_ms
-            measured = iter(lags(table, in_lake, readers=names, clock_ms=clock_ms) if in_lake else ())
+            measured = iter(lags(table, in_lake, clock_ms=clock_ms) if in_lake else ())
             no_lag = GroupLag(commits=0, size_bytes=0, seconds=0.0)
-            return [next(measured) if progress.kafka is None else no_lag for progress, _ in groups]
+            return [next(measured) if reader.progress.kafka is None else no_lag for reader in readers]
 
 
 def _paths_of(split: Split) -> Iterator[str]:

@@ -261,8 +261,8 @@ class GroupDescription:
     snapshot: SnapshotPlace | None = None
     """The planned progress in the snapshot with which the group starts; None after it."""
     snapshot_at: Position | None = None
-    """The position of the snapshot with which the group starts, until all its rows are committed: the group still needs
-    the state of the table at it, and the commits after it. None outside of a snapshot."""
+    """The position of the state of the table with which the group starts, from a snapshot or by rows from `earliest`,
+    until all its rows are committed: the group needs this state, and the commits after it. None if it reads none."""
     alignment: GroupAlignment | None = None
     """How far the group may read; None: it is not aligned."""
 

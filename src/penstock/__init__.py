@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.engine.table_services.holding.readers import CleanerHold
     from penstock.engine.table_services.holding.savepoints import ReaderSavepoints, savepoint_readers
     from penstock.engine.table_services.inline_compaction import write
-    from penstock.engine.table_services.maintenance.maintain import MaintainResult, maintain
+    from penstock.engine.table_services.maintain import MaintainResult, maintain
     from penstock.engine.table_services.restore import RestoreResult, restore
     from penstock.engine.table_services.results import ServiceResult
     from penstock.engine.table_services.savepoints import SavepointResult, delete_savepoint, savepoint
@@ -95,7 +95,7 @@ _MODULES = {
     "ClusteringSizes": "penstock.engine.table_services.clustering",
     "ConsumedBatch": "penstock.engine.group.batch",
     "Consumer": "penstock.engine.consumer",
-    "MaintainResult": "penstock.engine.table_services.maintenance.maintain",
+    "MaintainResult": "penstock.engine.table_services.maintain",
     "PlannedSplit": "penstock.engine.table.plan",
     "Position": "penstock.proto.model.positions",
     "ReaderSavepoints": "penstock.engine.table_services.holding.savepoints",
@@ -114,7 +114,7 @@ _MODULES = {
     "compact": "penstock.engine.table_services.compaction",
     "create_table": "penstock.engine.write.create",
     "delete_savepoint": "penstock.engine.table_services.savepoints",
-    "maintain": "penstock.engine.table_services.maintenance.maintain",
+    "maintain": "penstock.engine.table_services.maintain",
     "open_table": "penstock.engine.table.table",
     "read": "penstock.engine.arrow",
     "restore": "penstock.engine.table_services.restore",

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.positions import InstantTime
@@ -26,7 +30,7 @@ _MANIFEST_BYTES: Final = 64 << 20
 _MANIFEST = re.compile(r"manifest_([0-9]{1,18})")
 _HISTORY_FILE = re.compile(r"(?P<first>[0-9]{1,24})_(?P<last>[0-9]{1,24})_(?P<layer>[0-9]{1,9})\.parquet")
 ARCHIVE_FILE: Final = re.compile(r"\.commits_\.archive\.[0-9]+(?:_.*)?")
-_DIGITS = re.compile(r"[0-9]{1,24}")
+_MAX_DIGITS: Final = 24
 _WRITES: Final = tuple(str(action) for action in (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT))
 
 
@@ -81,25 +85,64 @@ def has_archived(storage: Storage, properties: TableProperties) -> bool:
     return version is not None and bool(manifest_files(storage, properties, version))
 
 
-def archived_completions(storage: Storage, properties: TableProperties) -> Mapping[InstantTime, InstantTime]:
-    """Requested -> completion time of every archived commit, deltacommit and replacecommit of a layout 2 table.
+@dataclass(frozen=True, slots=True)
+class FileCompletions:
+    """The completion times of the writes in a history file. They are columns: a table that is years old has 100,000
+    archived writes, and each plan reads all of them, mostly for the newest alone."""
+
+    where: str
+    """The file, for error texts."""
+    requested: pa.ChunkedArray
+    """Requested times."""
+    completed: pa.ChunkedArray
+    """Completion times, in the same order."""
+
+
+def read_completions(storage: Storage, properties: TableProperties) -> tuple[FileCompletions, ...]:
+    """The completion times of every archived commit, deltacommit and replacecommit of a layout 2 table.
 
     Only files of the newest manifest count: compacted files stay in the folder for some time. Empty on layout 1, which
     has no completion times. CorruptFile for a manifest or history file that is damaged or missing.
     """
-    version = None if properties.layout == 1 else history_version(storage, properties)
-    if version is None:
-        return {}
+    files: list[FileCompletions] = []
+    count = 0
+    for file in () if properties.layout == 1 else history_files(storage, properties):
+        files.append(_completions(storage, properties, file.name))
+        count += len(files[-1].requested)
+        if count > MAX_INSTANTS:
+            raise CorruptFile(f"{files[-1].where}: with it the history has more than {MAX_INSTANTS} instants")
+    return tuple(files)
+
+
+def newest_completion(files: Iterable[FileCompletions]) -> InstantTime | None:
+    """The newest completion time in these files; None if they have no writes."""
+    newest = [pc.max(file.completed).as_py() for file in files if len(file.completed)]
+    return InstantTime(max(newest)) if newest else None
+
+
+def archived_completions(storage: Storage, properties: TableProperties) -> Mapping[InstantTime, InstantTime]:
+    """`completions_by_instant` of `read_completions`."""
+    return completions_by_instant(read_completions(storage, properties))
+
+
+def completions_by_instant(files: Iterable[FileCompletions]) -> Mapping[InstantTime, InstantTime]:
+    """Requested -> completion time. CorruptFile for an instant with two completion times."""
     completions: dict[InstantTime, InstantTime] = {}
-    for name in [file.name for file in manifest_files(storage, properties, version)]:
-        for requested, completion in _completions(storage, properties, name):
+    checked = partial(str.__new__, InstantTime)  # InstantTime() would check each text again
+    for file in files:
+        requested_times, completion_times = (
+            list(map(checked, texts.to_pylist())) for texts in (file.requested, file.completed)
+        )
+        of_file = dict(zip(requested_times, completion_times, strict=True))
+        if len(of_file) == len(requested_times) and of_file.keys().isdisjoint(completions):
+            completions |= of_file
+            continue
+        for requested, completion in zip(requested_times, completion_times, strict=True):
             if completions.setdefault(requested, completion) != completion:
                 raise CorruptFile(
-                    f"{_where(properties, name)}: instant {requested} completed at {completion}, another history file "
-                    f"says {completions[requested]}; expected one completion time"
+                    f"{file.where}: instant {requested} completed at {completion}, another history file says "
+                    f"{completions[requested]}; expected one completion time"
                 )
-        if len(completions) > MAX_INSTANTS:
-            raise CorruptFile(f"{_where(properties, name)}: with it the history has more than {MAX_INSTANTS} instants")
     return completions
 
 
@@ -142,16 +185,24 @@ def manifest_versions(storage: Storage, properties: TableProperties) -> tuple[in
     return tuple(sorted({int(match[1]) for match in matches if match}))
 
 
-def _completions(storage: Storage, properties: TableProperties, name: str) -> Iterator[tuple[InstantTime, InstantTime]]:
+def _completions(storage: Storage, properties: TableProperties, name: str) -> FileCompletions:
     where = _where(properties, name)
     instants = distinct_instants(storage, f"{properties.history_folder}/{name}", _WRITES, where)
-    for requested, completion in zip(*(instants.column(name).to_pylist() for name in COLUMNS[:2]), strict=True):
-        if not (_DIGITS.fullmatch(requested or "") and _DIGITS.fullmatch(completion or "")):
-            raise CorruptFile(
-                f"{where}: got requested time {str(requested)[:40]!r} and completion time {str(completion)[:40]!r}, "
-                "expected digits"
-            )
-        yield InstantTime(requested), InstantTime(completion)
+    requested, completed = (instants.column(column) for column in COLUMNS[:2])
+    are_times = pc.and_(_are_times(requested), _are_times(completed))
+    if not pc.all(are_times, min_count=0).as_py():
+        wrong = pc.index(are_times, pa.scalar(value=False)).as_py()
+        raise CorruptFile(
+            f"{where}: got requested time {str(requested[wrong])[:40]!r} and completion time "
+            f"{str(completed[wrong])[:40]!r}, expected digits"
+        )
+    return FileCompletions(where, requested, completed)
+
+
+def _are_times(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whether each text can be an InstantTime; false for null."""
+    present = texts.fill_null("")
+    return pc.and_(pc.ascii_is_decimal(present), pc.less_equal(pc.binary_length(present), _MAX_DIGITS))
 
 
 def history_files(storage: Storage, properties: TableProperties) -> tuple[HistoryFile, ...]:

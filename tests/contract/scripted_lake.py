@@ -13,7 +13,7 @@ from penstock.engine.consumer import Consumer
 from penstock.engine.group.connect import GroupEnumerator
 from penstock.engine.group.lease import Runtime
 from penstock.enumerator.continuous.change_probe import TableFingerprint
-from penstock.enumerator.continuous.types import Advance, Following, Progress
+from penstock.enumerator.continuous.types import Advance, Following, Progress, ReaderPlace
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.server.config.settings import Settings
@@ -71,11 +71,8 @@ class Lake:
     def missing_file(self, path: str, splits: Sequence[Split]) -> str:
         return ""
 
-    def lag(self, path: str, progress: Progress, committed: Position, reader: Any = None) -> GroupLag:
-        return self.scripts[path].lag(path, progress, committed)
-
-    def lags(self, path: str, places: Any, readers: Any = ()) -> list[GroupLag]:
-        return [self.lag(path, *place) for place in places]
+    def lags(self, path: str, readers: Sequence[ReaderPlace]) -> list[GroupLag]:
+        return self.scripts[path].lags(path, readers)
 
 
 @dataclass

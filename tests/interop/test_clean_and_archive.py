@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.engine.table_services import cleans
 from penstock.engine.table_services.archive import archive
 from penstock.engine.table_services.clean import clean
+from penstock.engine.table_services.cleaning import clean_executor
 from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
 from penstock.table.hudi_table import open_table
@@ -90,7 +90,7 @@ class Lake:
     def check_all_cleaned(self, commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """A clean that looks at all partitions has nothing left to delete: none was missed."""
         with monkeypatch.context() as patch:
-            patch.setattr(cleans, "_is_incremental", lambda *_: False)
+            patch.setattr(clean_executor, "_is_incremental", lambda *_: False)
             assert clean(str(self.path), commits=commits, dry_run=True).files == ()
 
     def last_clean(self) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.engine.consumer import Consumer
 from penstock.engine.table_services.holding.savepoints import savepoint_readers
-from penstock.engine.table_services.maintenance.maintain import maintain
+from penstock.engine.table_services.maintain import maintain
 from penstock.engine.write.create import create_table
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService

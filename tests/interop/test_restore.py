@@ -32,6 +32,12 @@ CLEANS = {
 }
 
 
+def keeps_version(version: int) -> dict[str, str]:
+    """Settings without which Hudi's restore upgrades a table of version 6, and then leaves the rows of removed writes
+    in logs (docs/reference/semantics.md)."""
+    return {"hoodie.write.auto.upgrade": "false", "hoodie.write.table.version": str(version)}
+
+
 def merged(*writes: list[Row]) -> list[Row]:
     rows = {(row[3], row[0]): row for part in writes for row in part}
     return sorted(rows.values())
@@ -86,10 +92,12 @@ def test_each_restores_what_both_wrote(hudi: Any, tmp_path: pathlib.Path, versio
     assert rollback(str(path), last) == (last,)
     check(merged(FIRST, SECOND, THIRD))
     statement = f"CALL rollback_to_savepoint(path => '{path}', instant_time => '{saved}')"
-    hudi.script({"hoodie.metadata.enable": "false"}, [statement])
+    hudi.script({"hoodie.metadata.enable": "false", **keeps_version(version)}, [statement])
     check(merged(FIRST, SECOND))
     write(str(path), table_of(THIRD))
     check(merged(FIRST, SECOND, THIRD))
+    by_hudi([("k5", 7, 70, "riga")], **(COMPACTS if kind == "merge_on_read" else {}))
+    check(merged(FIRST, SECOND, THIRD, [("k5", 7, 70, "riga")]))
 
 
 @pytest.mark.parametrize("version", [6, pytest.param(9, marks=pytest.mark.exhaustive)])
@@ -175,3 +183,7 @@ def test_savepoint_while_a_compaction_is_pending(
     compact(str(path))
     for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
         assert rows_of(rows) == [("a", 3, 3, "oslo"), ("a", 7, 7, "riga")]
+    options = hudis_options(version, "merge_on_read", "bucket") | COMPACTS
+    hudi.write(path, HUDIS_COLUMNS, [["a", 8, 8, "riga"]], options)
+    for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
+        assert rows_of(rows) == [("a", 3, 3, "oslo"), ("a", 8, 8, "riga")]

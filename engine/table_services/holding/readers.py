@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.engine.group.connect import GroupEnumerator, group_enumerator_for
-from penstock.engine.table_services.cleaning_facts import archived_writes
+from penstock.engine.table_services.cleaning.clean_inputs import archived_writes
 from penstock.engine.table_services.holding.checkpoints import checkpoint_position
 from penstock.engine.table_services.serviced_table import ServicedTable
 from penstock.proto.errors import ConfigurationError, UnknownGroup
@@ -21,8 +21,8 @@ from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
-from penstock.table.timeline.services.holds import RecordedHold, encode_holds
-from penstock.writer.table_services.holds import (
+from penstock.table.timeline.services.recorded_holds import RecordedHold, encode_holds
+from penstock.writer.table_services.cleaner_holds import (
     CleanerHold,
     HoldBound,
     HoldState,
@@ -30,6 +30,7 @@ from penstock.writer.table_services.holds import (
     ReaderPosition,
     hold_of,
     hold_text,
+    is_unbounded,
     oldest_held,
 )
 
@@ -159,9 +160,8 @@ def held_by(serviced: ServicedTable, options: HoldOptions) -> Held:
         )
         for reader in positions
     ]
-    for reader, hold in pairs:
-        is_unbounded = hold.state is HoldState.HOLDS and reader.position is not None and reader.position.is_earliest
-        if hold.state is HoldState.EXCEEDED or is_unbounded:
+    for _, hold in pairs:
+        if hold.state is HoldState.EXCEEDED or is_unbounded(hold):
             log.warning("%s: %s", serviced.where, hold_text(hold))
     records = encode_holds(
         RecordedHold(kind=reader.kind.value, name=reader.name, commits=bound.commits, seconds=bound.seconds)
@@ -217,8 +217,8 @@ def _on_server(serviced: ServicedTable, options: HoldOptions) -> list[ReaderPosi
 
 
 def _group(enumerator: GroupEnumerator, table: str, name: str) -> ReaderPosition:
-    """Where a group is. In the snapshot with which it starts it needs the state at the position of the snapshot, and
-    the commits after it; a server of an older version does not tell this position."""
+    """Where a group is. While it reads the state of the table with which it starts, it needs this state and the commits
+    after it; a server of an older version does not tell the position of the state."""
     description = enumerator.describe_group(table, name)
     committed = description.summary.committed
     is_done = description.summary.state == "ended" or _reads_topic(committed, description.kafka)

@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.engine.table_services.cleaning_facts import reads_archived_writes
+from penstock.engine.table_services.cleaning.clean_inputs import reads_archived_writes
 from penstock.engine.table_services.holding.readers import Held, HoldOptions, held_by, hold_options
 from penstock.engine.table_services.savepoints import SavepointResult, change_savepoint, savepoint
 from penstock.engine.table_services.serviced_table import ServicedTable, open_serviced
 from penstock.proto.errors import ConfigurationError, PositionExpired
 from penstock.proto.model.positions import Position
 from penstock.table.hudi_table import HudiTable
-from penstock.writer.table_services.holds import CleanerHold, HoldState, oldest_held
+from penstock.writer.table_services.cleaner_holds import CleanerHold, HoldState, oldest_held
 from penstock.writer.table_services.reader_savepoints import (
     comment_of,
     owners_of,

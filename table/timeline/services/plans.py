@@ -13,7 +13,7 @@ from penstock.proto.errors import CorruptFile
 from penstock.table.timeline.commits import decode_metadata
 from penstock.table.timeline.fields import Fields
 from penstock.table.timeline.instants import Action, Instant
-from penstock.table.timeline.services.holds import HOLDS, RecordedHold, parse_holds
+from penstock.table.timeline.services.recorded_holds import HOLDS, RecordedHold, parse_holds
 
 SORT_COLUMNS: Final = "hoodie.clustering.plan.strategy.sort.columns"
 """Hudi's option of the columns by which a clustering sorts; also their name in its plan."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.enumerator.continuous.change_probe import TableFingerprint
-from penstock.enumerator.continuous.types import Advance, Following, NextRound, NothingNew, Progress
+from penstock.enumerator.continuous.types import Advance, Following, NextRound, NothingNew, Progress, ReaderPlace
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.service import EnumeratorService
@@ -151,11 +151,8 @@ class Script:
             raise self.fails.pop(0)
         return before_snapshot(Progress(at(self.newest), layout=2), self._plan(name, self.newest).splits)
 
-    def lags(self, path: str, places: Any, readers: Any = ()) -> list[GroupLag]:
-        return [self.lag(path, *place) for place in places]
-
-    def lag(self, path: str, progress: Progress, committed: Position, reader: Any = None) -> GroupLag:
-        return LAG
+    def lags(self, path: str, readers: Sequence[ReaderPlace]) -> list[GroupLag]:
+        return [LAG for _ in readers]
 
 
 @dataclass

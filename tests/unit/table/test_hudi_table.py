@@ -216,6 +216,10 @@ def test_archived_completions_are_read_once_a_version(tmp_path: pathlib.Path, mo
     (history / "manifest_2").unlink()
     (history / "manifest_2").write_text('{"files": []}')
     assert table.archived_completions() is not second, "a table that was created again has the same version numbers"
+    other = built.table()
+    third = other.pinned().archived_completions()
+    assert other.pinned().archived_completions() is third is other.archived_completions(), "pinned tables share them"
+    assert table.newest_archived_completion() is None
 
 
 def test_timeline_is_built_again_only_if_a_file_changed(built: Built) -> None:

@@ -28,7 +28,7 @@ from penstock.engine.cli.commands.table_services.output import print_holds
 from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
 
 if TYPE_CHECKING:
-    from penstock.engine.table_services.maintenance.maintain import Failure, MaintainResult
+    from penstock.engine.table_services.maintain import Failure, MaintainResult
 
 
 _CompactAfter = Annotated[int | None, number("--compact-after", "Compact after so many delta commits; 5 by default.")]
@@ -76,7 +76,7 @@ def maintain(
     form: Form = ReportFormat.TABLE,
 ) -> None:
     """Run the services of a table that are due: compaction, clustering, clean, archival."""
-    from penstock.engine.table_services.maintenance.maintain import maintenance, raise_failures
+    from penstock.engine.table_services.maintain import maintenance, raise_failures
     from penstock.writer.table_services.maintenance import MaintenanceOptions
 
     run = maintenance(

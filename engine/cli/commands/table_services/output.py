@@ -12,7 +12,7 @@ from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text
 
 if TYPE_CHECKING:
     from penstock.engine.table_services.results import ServiceResult
-    from penstock.writer.table_services.holds import CleanerHold
+    from penstock.writer.table_services.cleaner_holds import CleanerHold
 
 
 def print_results(table: str, results: Iterable[ServiceResult], form: ReportFormat, nothing: str) -> None:
@@ -30,7 +30,7 @@ def print_results(table: str, results: Iterable[ServiceResult], form: ReportForm
 
 def print_holds(holds: Iterable[CleanerHold]) -> None:
     """Prints a line for each reader that was named to hold the cleaner."""
-    from penstock.writer.table_services.holds import hold_text
+    from penstock.writer.table_services.cleaner_holds import hold_text
 
     for hold in holds:
         typer.echo(hold_text(hold))

@@ -10,9 +10,9 @@ from datetime import UTC
 
 import pytest
 
-from penstock.engine.table_services import cleans
-from penstock.engine.table_services.cleaning_facts import cleaning_facts, data_files
-from penstock.engine.table_services.cleans import carry_out
+from penstock.engine.table_services.cleaning import clean_executor
+from penstock.engine.table_services.cleaning.clean_executor import carry_out
+from penstock.engine.table_services.cleaning.clean_inputs import cleaning_facts, data_files
 from penstock.engine.table_services.serviced_table import ServicedTable
 from penstock.table.config.properties import load_properties
 from penstock.table.files.names import parse_file_name
@@ -87,11 +87,11 @@ def test_plan_is_that_of_hudi(
     plan, table = before_clean(golden.copy(name, tmp_path))
     earliest = table.timeline().completed_write(plan.earliest)
     assert earliest is not None
-    monkeypatch.setattr(cleans, "retention", lambda *_, **__: Retention(earliest, plan.earliest))
+    monkeypatch.setattr(clean_executor, "retention", lambda *_, **__: Retention(earliest, plan.earliest))
     serviced = ServicedTable(
         table=table, storage=open_writable(table.base_path), environment=WriteEnvironment(zone=UTC)
     )
-    mine = cleans.plan_clean(table, serviced, KeepCommits(1), None)
+    mine = clean_executor.plan_clean(table, serviced, KeepCommits(1), None)
     assert mine is not None
     assert {key: sorted(names) for key, names in mine.files.items()} == {
         key: sorted(names) for key, names in plan.files.items()

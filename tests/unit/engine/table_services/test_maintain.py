@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.engine.table_services import maintain as maintain_module
 from penstock.engine.table_services.compaction import compact
-from penstock.engine.table_services.maintenance import maintain as maintain_module
-from penstock.engine.table_services.maintenance.maintain import MaintainResult, maintain
+from penstock.engine.table_services.maintain import MaintainResult, maintain
 from penstock.proto.errors import ConfigurationError, StorageError, TableNotFound, UnsupportedFeature, WriteConflict
 from penstock.table.storage.local_writes import LocalStorage
 from penstock.writer.transaction.heartbeat import start_heartbeat

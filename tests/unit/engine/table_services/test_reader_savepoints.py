@@ -16,9 +16,9 @@ from penstock.engine.table_services.holding.savepoints import savepoint_readers
 from penstock.engine.table_services.restore import restore
 from penstock.engine.table_services.savepoints import savepoint
 from penstock.proto.errors import ConfigurationError, PositionExpired
-from penstock.writer.table_services.holds import HoldState
+from penstock.writer.table_services.cleaner_holds import HoldState
 from tests.unit.engine.table_services.lake import Lake
-from tests.unit.engine.table_services.test_holds import VERSIONS, World, behind
+from tests.unit.engine.table_services.test_hold_groups import VERSIONS, World, behind
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from penstock.engine.table_services import metadata_services
 from penstock.engine.table_services.archive import archive
 from penstock.engine.table_services.clean import clean
 from penstock.engine.table_services.compaction import compact
-from penstock.engine.table_services.maintenance.maintain import maintain
+from penstock.engine.table_services.maintain import maintain
 from penstock.engine.table_services.restore import restore
 from penstock.engine.table_services.savepoints import delete_savepoint, savepoint
 from penstock.engine.table_services.serviced_table import open_serviced

@@ -11,8 +11,9 @@ import pytest
 
 from penstock.enumerator.continuous.advance import start_progress
 from penstock.enumerator.continuous.lag import BY_HOURS, Retention, lag_of
-from penstock.enumerator.continuous.retention import earliest_position, lag
+from penstock.enumerator.continuous.retention import earliest_position, lags
 from penstock.enumerator.continuous.round_limits import data_instants_after
+from penstock.enumerator.continuous.types import Progress, ReaderPlace
 from penstock.enumerator.planning.archived_timeline import with_archive
 from penstock.enumerator.planning.discovery import read_timeline
 from penstock.enumerator.planning.plan import plan_request
@@ -22,8 +23,8 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.table.hudi_table import open_table
 from penstock.table.timeline.instants import Instant
-from penstock.table.timeline.services.holds import RecordedHold
 from penstock.table.timeline.services.plans import CleanMetadata
+from penstock.table.timeline.services.recorded_holds import RecordedHold
 from penstock.table.timeline.zones import instant_ms
 from tests.scripted_facts import at, facts, stat
 
@@ -53,7 +54,13 @@ def completed(item: Instant) -> int | None:
 
 def lag_at(position: Position, retention: Retention | None = None, *, now_ms: int = ms(7), **more: Any) -> Any:
     more.setdefault("zone", UTC)
-    return lag_of(HOURLY, position, frozenset(), now_ms=now_ms, completed_ms=completed, retention=retention, **more)
+    reader = ReaderPlace(
+        progress=Progress(position),
+        committed=position,
+        starts_at=more.pop("starts_at", None),
+        name=more.pop("name", None),
+    )
+    return lag_of(HOURLY, reader, now_ms=now_ms, completed_ms=completed, retention=retention, **more)
 
 
 def test_lag_counts_commits_bytes_and_seconds_since_the_oldest() -> None:
@@ -100,8 +107,8 @@ def held_at(reader: tuple[str, str] | None, now_hour: int = 6, after: int = 2, s
         EARLIEST if after < 0 else at(key(after, 10)),
         Retention(key(5, 30), clean),
         now_ms=ms(0) + now_hour * HOUR_MS,
-        reader=reader,
-        snapshot_at=None if snapshot is None else at(key(snapshot, 10)),
+        name=reader,
+        starts_at=None if snapshot is None else at(key(snapshot, 10)),
     )
 
 
@@ -126,12 +133,26 @@ def test_reader_beyond_its_bound_or_without_lag_does_not_hold_the_cleaner() -> N
     assert not caught_up.holds_cleaner and caught_up == held_at(None, after=5)
 
 
-def test_reader_that_has_not_finished_anything_holds_the_cleaner_without_a_bound() -> None:
-    for reader in (("group", "hours"), ("stream", "commits")):
-        early = held_at(reader, now_hour=60, after=-1)
-        assert early.commits == 6 and early.holds_cleaner
-        assert (early.loss_commits, early.loss_seconds) == (None, None)
-    assert not held_at(("group", "other"), after=-1).holds_cleaner
+def test_bound_holds_for_a_reader_that_has_not_finished_anything() -> None:
+    early = held_at(("group", "hours"), now_hour=3, after=-1)
+    assert (early.commits, early.holds_cleaner, early.loss_commits) == (6, True, None)
+    assert early.loss_seconds == 5 * 3600 - early.seconds
+    for reader, hour in ((("group", "hours"), 6), (("group", "commits"), 5), (("group", "other"), 5)):
+        late = held_at(reader, now_hour=hour, after=-1)
+        assert late == held_at(None, now_hour=hour, after=-1) and not late.holds_cleaner
+
+
+def test_unread_archived_instants_count_for_the_bound_and_not_for_the_lag() -> None:
+    whole = facts(*((f"{key(hour)}_{key(hour, 10)}.commit", "UPSERT", [stat("a", size=5)], []) for hour in range(1, 6)))
+    active = facts(
+        *((f"{key(hour)}_{key(hour, 10)}.commit", "UPSERT", [stat("a", size=5)], []) for hour in range(3, 6))
+    )
+    clean = CleanMetadata(key(4), key(5), (), "KEEP_LATEST_COMMITS", holds=HELD)
+    for name, loss_commits, is_held in (("commits", 1, True), ("other", 0, False)):
+        reader = ReaderPlace(progress=Progress(EARLIEST), committed=EARLIEST, name=("group", name))
+        retention = Retention(key(5, 30), clean)
+        lag = lag_of(active, reader, now_ms=ms(6), completed_ms=completed, retention=retention, zone=UTC, whole=whole)
+        assert (lag.commits, lag.loss_commits, lag.holds_cleaner) == (3, loss_commits, is_held)
 
 
 def test_reader_in_its_first_snapshot_has_the_margin_of_the_snapshot() -> None:
@@ -161,12 +182,14 @@ def test_lag_with_instant_times_of_other_zones_and_forms() -> None:
 @pytest.mark.parametrize("case", ["B_v9_timeline_mor", "B_v6_timeline_mor"])
 def test_lag_of_a_real_table(golden: Any, case: str) -> None:
     table = open_table(str(golden.table(case)))
-    progress = start_progress(table, None)
-    caught_up = lag(table, progress, progress.position, clock_ms=lambda: 10**13)
-    assert (caught_up.commits, caught_up.size_bytes, caught_up.seconds) == (0, 0, 0)
-    line = table.timeline()
+    progress, line = start_progress(table, None), table.timeline()
     oldest = line.order_key(line.completed_writes[0])
-    unread_lag = lag(table, progress, Position(oldest), clock_ms=lambda: 10**13)
+    caught_up, unread_lag = lags(
+        table,
+        [ReaderPlace(progress=progress, committed=position) for position in (progress.position, Position(oldest))],
+        clock_ms=lambda: 10**13,
+    )
+    assert (caught_up.commits, caught_up.size_bytes, caught_up.seconds) == (0, 0, 0)
     assert unread_lag.commits > 0 and unread_lag.size_bytes > 0 and unread_lag.seconds > 10**9
     if line.completed_cleans:
         newest_clean = table.clean(line.completed_cleans[-1])

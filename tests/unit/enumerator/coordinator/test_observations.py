@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pytest
 
-from penstock.enumerator.continuous.types import Advance, Following, Issued, NextRound
+from penstock.enumerator.continuous.types import Advance, Following, Issued, NextRound, ReaderPlace
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups.lag_monitor import MEASURE_MS, LagMonitor
@@ -70,11 +70,8 @@ class Dated(Script):
             else result
         )
 
-    def lags(self, path: str, places: Any, readers: Any = ()) -> list[GroupLag]:
-        return [self.lag(path, *place) for place in places]
-
-    def lag(self, path: str, progress: object, committed: object, reader: object = None) -> GroupLag:
-        return GroupLag(commits=2, size_bytes=5, seconds=1.0, loss_commits=1, loss_seconds=9_000.0)
+    def lags(self, path: str, readers: Sequence[ReaderPlace]) -> list[GroupLag]:
+        return [GroupLag(commits=2, size_bytes=5, seconds=1.0, loss_commits=1, loss_seconds=9_000.0) for _ in readers]
 
 
 def observed() -> tuple[World, Noted]:

@@ -7,12 +7,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
 from penstock.enumerator.continuous.change_probe import TableFingerprint
-from penstock.enumerator.continuous.types import Advance, Following, Progress
+from penstock.enumerator.continuous.types import Advance, Following, ReaderPlace
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups import discovery_threads
@@ -88,12 +87,9 @@ class Hostile(Script):
         self._fail("advance", path)
         return super().advance(path, name, following)
 
-    def lags(self, path: str, places: Any, readers: Any = ()) -> list[GroupLag]:
-        return [self.lag(path, *place) for place in places]
-
-    def lag(self, path: str, progress: Progress, committed: Position, reader: Any = None) -> GroupLag:
+    def lags(self, path: str, readers: Sequence[ReaderPlace]) -> list[GroupLag]:
         self._fail("lag", path)
-        return LAG
+        return super().lags(path, readers)
 
 
 @dataclass

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from penstock.enumerator.continuous.types import ReaderPlace
 from penstock.enumerator.observer import Observation, StreamsMeasured
 from penstock.enumerator.streams.stream_monitor import MEASURE_MS, StreamMonitor, is_close
 from penstock.enumerator.streams.stream_registry import StreamRegistry
 from penstock.proto.errors import StorageError
 from penstock.proto.model.groups import GroupLag
-from penstock.proto.model.positions import Position
-from penstock.proto.model.streams import Progress
 from tests.unit.enumerator.scripted_service import Clock
 from tests.unit.enumerator.streams.test_stream_registry import point, scope
 
@@ -28,12 +27,10 @@ class Tables:
     calls: list[tuple[str, int]] = field(default_factory=list)
     events: list[Observation] = field(default_factory=list)
 
-    def lags(
-        self, table: str, positions: Sequence[tuple[Progress, Position]], readers: Sequence[tuple[str, str]]
-    ) -> list[GroupLag]:
-        assert [kind for kind, _ in readers] == ["stream"] * len(positions)
-        self.calls.append((table, len(positions)))
-        numbers = [int(position.order_key) for _, position in positions]
+    def lags(self, table: str, readers: Sequence[ReaderPlace]) -> list[GroupLag]:
+        assert [(reader.name or ("", ""))[0] for reader in readers] == ["stream"] * len(readers)
+        self.calls.append((table, len(readers)))
+        numbers = [int(reader.committed.order_key) for reader in readers]
         if set(numbers) & set(self.broken):
             raise StorageError("the disk is gone")
         return [

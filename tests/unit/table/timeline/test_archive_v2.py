@@ -87,6 +87,9 @@ def test_repeated_instant_must_agree(history: History) -> None:
     history.write("1_1_1.parquet", [("1", "3", "commit")])
     with pytest.raises(CorruptFile, match=r"1_1_1\.parquet.*instant 1 completed at 3"):
         history.completions()
+    history.write("1_1_1.parquet", [("4", "5", "commit"), ("4", "6", "deltacommit")])
+    with pytest.raises(CorruptFile, match=r"1_1_1\.parquet.*instant 4 completed at 6"):
+        history.completions()
 
 
 @pytest.mark.parametrize("name", ["../../x.parquet", "a/1_1_0.parquet", "x.parquet", 5])
@@ -112,7 +115,16 @@ def test_missing_manifest_or_file_is_named(history: History) -> None:
         history.completions()
 
 
-@pytest.mark.parametrize("rows", [[(None, "1", "commit")], [("1", None, "commit")], [("1", "x", "deltacommit")]])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(None, "1", "commit")],
+        [("1", None, "commit")],
+        [("1", "2", "commit"), ("1", "x", "deltacommit")],
+        [("1" * 25, "1", "commit")],
+        [("1", "\u0661", "commit")],
+    ],
+)
 def test_times_must_be_digits(history: History, rows: list[tuple[str | None, str | None, str]]) -> None:
     history.write("1_1_0.parquet", rows)
     history.manifest(1, "1_1_0.parquet")

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from penstock.engine.cli.main import run
-from penstock.engine.table_services.maintenance import maintain as maintain_module
+from penstock.engine.table_services import maintain as maintain_module
 from penstock.proto.errors import WriteConflict
 from tests.unit.engine.table_services.lake import Lake
 

@@ -1,4 +1,4 @@
-"""What cleans and archivals depend on in a table: slices, plans of services, savepoints."""
+"""What cleans depend on in a table: slices, plans of services, savepoints."""
 
 from __future__ import annotations
 

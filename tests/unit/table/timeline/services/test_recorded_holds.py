@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.table.timeline.services.holds import HOLDS, RecordedHold, encode_holds, parse_holds
+from penstock.table.timeline.services.recorded_holds import HOLDS, RecordedHold, encode_holds, parse_holds
 
 HELD = (
     RecordedHold(kind="group", name="billing", commits=200),

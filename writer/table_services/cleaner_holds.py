@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.positions import InstantTime, Position
+from penstock.proto.model.positions import WHOLE_INSTANT, InstantTime, Position
 from penstock.proto.options.types import Duration
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Instant
@@ -125,7 +125,8 @@ def hold_of(
     is_data: whether a completed write has rows of its own; compactions and clusterings have none. now: aware of its
     zone. zone: that of the timeline. archived: requested time -> order key of the archived writes with rows.
 
-    A reader that has not finished anything is never beyond the bound: its position does not tell since when it reads.
+    A reader that has finished nothing has not read any of the known writes. Inside of a snapshot whose position a
+    server of an older version does not tell, it is never beyond the bound: which writes are later is not known.
     """
     after = reader.position
     unread: list[tuple[InstantTime, InstantTime]] = []
@@ -139,7 +140,7 @@ def hold_of(
     seconds = None if oldest_ms is None else max(now.timestamp() - oldest_ms / 1000, 0.0)
     state = HoldState.CAUGHT_UP
     if after is not None and unread:
-        is_bounded = not after.is_earliest
+        is_bounded = not after.is_earliest or after.index == WHOLE_INSTANT
         state = HoldState.EXCEEDED if is_bounded and _is_exceeded(bound, len(unread), seconds) else HoldState.HOLDS
     return CleanerHold(
         kind=reader.kind,
@@ -159,6 +160,13 @@ def oldest_held(pairs: Iterable[tuple[ReaderPosition, CleanerHold]]) -> Position
     return min((position for position in held if position is not None), default=None)
 
 
+def is_unbounded(hold: CleanerHold) -> bool:
+    """Whether the reader holds the cleaner and the bound does not count: it is inside of a snapshot of a server of an
+    older version."""
+    instant, inside, _ = hold.position.partition("+")
+    return hold.state is HoldState.HOLDS and bool(inside) and not instant.strip("0")
+
+
 def hold_text(hold: CleanerHold) -> str:
     """One line for an operator."""
     who = f"{hold.kind} {hold.name}"
@@ -166,10 +174,10 @@ def hold_text(hold: CleanerHold) -> str:
         return f"{who} has read everything"
     age = "" if hold.unread_seconds is None else f", the oldest for {hold.unread_seconds:.0f} s"
     behind = f"{hold.unread_commits} writes not read from {hold.keeps_from} on{age}"
-    if hold.state is HoldState.HOLDS and not hold.position.partition("+")[0].strip("0"):
+    if is_unbounded(hold):
         return (
-            f"{who} has not finished anything yet, and holds the cleaner without a bound: all files are kept; leave it "
-            "out if it is gone"
+            f"{who} reads a snapshot whose position its server does not tell, and holds the cleaner without a bound: "
+            "all files are kept; leave it out if it is gone"
         )
     if hold.state is HoldState.HOLDS and hold.unread_seconds is None and not hold.at_most.endswith("commits"):
         return f"{who} holds the cleaner without a bound: {behind}, and the time of these writes is unknown"

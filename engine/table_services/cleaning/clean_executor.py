@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterable, Mapping
 
-from penstock.engine.table_services.cleaning_facts import (
+from penstock.engine.table_services.cleaning.clean_inputs import (
     archived_writes,
     cleaning_facts,
     data_files,

@@ -16,8 +16,8 @@ from penstock.engine.table_services.serviced_table import ServicedTable, open_se
 from penstock.proto.errors import PenstockError
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.instants import Action
+from penstock.writer.table_services.cleaner_holds import CleanerHold, HoldState
 from penstock.writer.table_services.compaction import deltas_since_compaction
-from penstock.writer.table_services.holds import CleanerHold, HoldState
 from penstock.writer.table_services.maintenance import (
     MaintenanceOptions,
     MaintenancePolicy,

@@ -14,12 +14,13 @@ from penstock.engine.cli.main import run
 from penstock.engine.consumer import Consumer
 from penstock.engine.table_services.archive import archive
 from penstock.engine.table_services.clean import clean
-from penstock.engine.table_services.maintenance.maintain import maintain
+from penstock.engine.table_services.maintain import maintain
 from penstock.enumerator.server.run import serve_enumerator
 from penstock.enumerator.service import EnumeratorService
 from penstock.proto.errors import ConfigurationError, PositionExpired, StorageError, UnknownGroup
-from penstock.proto.model.positions import Position
-from penstock.writer.table_services.holds import HoldState
+from penstock.proto.model.groups import StartAt
+from penstock.proto.model.positions import EARLIEST, Position
+from penstock.writer.table_services.cleaner_holds import HoldState
 from tests.unit.engine.table_services.lake import CITIES, Lake
 
 VERSIONS = pytest.mark.parametrize("version", [9, 6])
@@ -164,23 +165,59 @@ def test_bound_counts_archived_writes_that_are_not_read(world: Callable[..., Wor
     assert result.holds[0].state is HoldState.EXCEEDED and result.files
 
 
-def test_group_that_has_not_finished_its_first_snapshot_is_held(world: Callable[..., World]) -> None:
-    here = world()
-    here.lake.write(2)
-    options: dict[str, Any] = {"query": "incremental", "max_files_per_trigger": 1}
+@VERSIONS
+def test_group_of_rows_from_earliest_holds_the_state_that_its_first_round_reads(
+    world: Callable[..., World], version: int
+) -> None:
+    """The rows of a range from `earliest` are a state of the table: the writes before are not needed."""
+    here = world(version)
+    at = here.lake.write(3)
+    order_key = here.lake.table.timeline().order_key(here.lake.table.timeline().completed_writes[-1])
+    options: dict[str, Any] = {"query": "incremental", "after": "earliest"}
     with Consumer(None, "trips", group="g", reader_id="r", enumerator=here.service, **options) as reader:
         here.service.split_discovery.discover()
         assert reader.poll(0) is not None
-        here.lake.write(4)
-        files = here.lake.files()
-        (hold,) = clean(here.path, commits=1, **{**here.hold, "hold_at_most": "1 commit"}).holds
-        assert (hold.state, hold.position.partition("+")[0]) == ("holds", "0") and here.lake.files() == files
+        first = here.lake.write()
+        here.lake.write(3)
+        (hold,) = clean(here.path, commits=1, **{**here.hold, "hold_at_most": "4 commits"}).holds
+        assert (hold.state, hold.position, hold.keeps_from, hold.unread_commits) == ("holds", order_key, first, 4)
+        here.lake.check_states(at)
+        lag = here.service.describe_group("trips", "g").lag
+        assert lag is not None and (lag.commits, lag.loss_commits, lag.holds_cleaner) == (7, 1, True)
+        (late,) = clean(here.path, commits=1, **{**here.hold, "hold_at_most": "3 commits"}, dry_run=True).holds
+        assert late.state is HoldState.EXCEEDED
+
+
+@VERSIONS
+@pytest.mark.parametrize("is_archived", [False, True])
+def test_bound_holds_for_a_group_of_changes_that_has_not_committed(
+    world: Callable[..., World], version: int, is_archived: bool
+) -> None:
+    """It needs every write, also the archived ones: within the bound none is lost, beyond it the cleaner goes on."""
+    here = world(version)
+    expected = written(here, 4)
+    options: dict[str, Any] = {"query": "cdc", "cdc_format": "hudi", "max_commits_per_trigger": 1}
+    with Consumer(None, "trips", group="g", reader_id="r", enumerator=here.service, **options) as reader:
+        here.service.split_discovery.discover()
+        assert reader.poll(0) is not None
+    if is_archived:
+        assert archive(here.path, keep_min=2, keep_max=3).instants
+    files = here.lake.files()
+    within = clean(here.path, commits=1, **{**here.hold, "hold_at_most": "4 commits"})
+    assert (within.holds[0].state, within.holds[0].unread_commits) == ("holds", 4) and here.lake.files() == files
+    assert here.read() == expected
+    here.service.reset_group("trips", "g", StartAt(EARLIEST), dry_run=False)
+    beyond = clean(here.path, commits=1, **{**here.hold, "hold_at_most": "3 commits"})
+    assert beyond.holds[0].state is HoldState.EXCEEDED and beyond.files
+    with pytest.raises(PositionExpired):
+        here.read()
 
 
 @VERSIONS
 def test_bound_holds_for_a_group_in_its_first_snapshot(world: Callable[..., World], version: int) -> None:
     """It needs the state at the position of the snapshot, not the writes before it."""
     here = world(version)
+    bound = {**here.hold, "hold_at_most": "4 commits"}
     at = here.lake.write(2)
     order_key = here.lake.table.timeline().order_key(here.lake.table.timeline().completed_writes[-1])
     options: dict[str, Any] = {"query": "incremental", "after": "snapshot", "max_files_per_trigger": 1}
@@ -189,17 +226,17 @@ def test_bound_holds_for_a_group_in_its_first_snapshot(world: Callable[..., Worl
             here.service.split_discovery.discover()
             consumed = reader.poll(0)
             assert consumed is not None
-            (hold,) = clean(here.path, commits=1, **here.hold).holds
+            (hold,) = clean(here.path, commits=1, **bound).holds
             assert (hold.state, hold.position) == ("caught up", order_key), "no write is later than the snapshot"
             if not committed:
                 reader.commit(consumed)
         first = here.lake.write()
         here.lake.write(3)
-        (hold,) = clean(here.path, commits=1, **here.hold).holds
+        (hold,) = clean(here.path, commits=1, **bound).holds
         assert (hold.state, hold.keeps_from, hold.unread_commits) == ("holds", first, 4)
         here.lake.check_states(at)
         lag = here.service.describe_group("trips", "g").lag
-        assert lag is not None and lag.commits == 6
+        assert lag is not None and (lag.commits, lag.loss_commits, lag.holds_cleaner) == (6, 1, True)
         (late,) = clean(here.path, commits=1, **{**here.hold, "hold_at_most": "3 commits"}, dry_run=True).holds
         assert late.state is HoldState.EXCEEDED
 

@@ -10,7 +10,7 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.table.timeline.active import Timeline, build_timeline
 from penstock.table.timeline.instants import Instant, parse_instant_file
-from penstock.writer.table_services.holds import (
+from penstock.writer.table_services.cleaner_holds import (
     CleanerHold,
     HoldBound,
     HoldState,
@@ -18,6 +18,7 @@ from penstock.writer.table_services.holds import (
     ReaderPosition,
     hold_of,
     hold_text,
+    is_unbounded,
     oldest_held,
 )
 
@@ -108,15 +109,27 @@ def test_bounds() -> None:
     assert HoldBound.parse("200 commits") == HoldBound(commits=200) == HoldBound.parse("200commits")
 
 
-def test_reader_that_has_not_finished_anything_holds_without_a_bound() -> None:
-    """A group in its first snapshot is at the order key of EARLIEST, with the number of finished splits."""
-    inside = ReaderPosition(ReaderKind.GROUP, "g", Position(EARLIEST.order_key, 5))
-    for bound in (HoldBound(seconds=1), HoldBound(commits=1)):
-        for reading in (reader(str(EARLIEST)), inside):
-            mine = hold_of(timeline(), reading, bound, lambda item: True, NOW, UTC)
+def test_bound_holds_for_a_reader_that_has_not_finished_anything() -> None:
+    """All known writes are unread."""
+    for bound in ("5 commits", "5h"):
+        mine = hold(str(EARLIEST), bound)
+        assert (mine.state, mine.unread_commits, mine.unread_seconds) == ("holds", 5, 5 * 3600)
+        assert oldest_held([(reader(str(EARLIEST)), mine)]) == EARLIEST
+        assert not is_unbounded(mine)
+    for bound in ("4 commits", "17999s"):
+        mine = hold(str(EARLIEST), bound)
+        assert mine.state is HoldState.EXCEEDED and oldest_held([(reader(str(EARLIEST)), mine)]) is None
+
+
+def test_reader_inside_of_a_snapshot_of_an_unknown_position_holds_without_a_bound() -> None:
+    """It is at the order key of EARLIEST, with the number of finished splits."""
+    for splits in (0, 5):
+        inside = ReaderPosition(ReaderKind.GROUP, "g", Position(EARLIEST.order_key, splits))
+        for bound in (HoldBound(seconds=1), HoldBound(commits=1)):
+            mine = hold_of(timeline(), inside, bound, lambda item: True, NOW, UTC)
             assert (mine.state, mine.unread_commits, mine.unread_seconds) == ("holds", 5, 5 * 3600)
-            assert oldest_held([(reading, mine)]) == reading.position
-            assert "has not finished anything yet, and holds the cleaner without a bound" in hold_text(mine)
+            assert oldest_held([(inside, mine)]) == inside.position and is_unbounded(mine)
+            assert "reads a snapshot whose position its server does not tell" in hold_text(mine)
 
 
 def test_unread_archived_writes_count() -> None:
