@@ -145,6 +145,9 @@ class Late(HudiTable):
     def archived_completions(self) -> Mapping[InstantTime, InstantTime]:
         return {**super().archived_completions(), InstantTime(self.late): InstantTime(self.completed)}
 
+    def newest_archived_completion(self) -> InstantTime:
+        return max(self.archived_completions().values())
+
     def archive(self) -> Archive:
         archive = super().archive()
         instants = tuple(
