@@ -41,7 +41,7 @@ from penstock.writer.transaction.clock import newest_time
 from penstock.writer.transaction.conflicts import pending_rollbacks
 from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_dead
 from penstock.writer.transaction.heartbeat import FOLDER as HEARTBEATS
-from penstock.writer.transaction.markers import markers_of, remove_marked_files
+from penstock.writer.transaction.markers import ATTEMPTS, attempt_folder, markers_of, remove_marked_files
 from penstock.writer.transaction.rollback_requests import foreign_file, requests_by_markers
 from penstock.writer.transaction.transaction import (
     Transaction,
@@ -107,13 +107,16 @@ def roll_back_failed(
 def remove_traces_of_ended(table: HudiTable, storage: WritableStorage, environment: WriteEnvironment) -> None:
     """Removes markers and heartbeats that writers left which were killed after their instant was completed or rolled
     back, or before it was requested. Under the lock: a writer creates its heartbeat before its instant."""
-    folders = [folder for folder in (HEARTBEATS, TEMPORARY_FOLDER) if storage.list_dir(folder)]
+    folders = [folder for folder in (HEARTBEATS, TEMPORARY_FOLDER, ATTEMPTS) if storage.list_dir(folder)]
     if not folders:
         return
     with locked(storage, environment):
         timeline = table.timeline()
         pending = {item.requested_time for item in timeline.instants if not item.is_completed}
         ended = {item.requested_time for item in timeline.instants if item.is_completed}
+        for info in storage.list_dir(ATTEMPTS):  # made when the instant is pending already
+            if info.name not in pending:
+                storage.remove_folder(attempt_folder(info.name))
         names = {info.name for folder in folders for info in storage.list_dir(folder) if info.name.isdigit()}
         late = [name for name in sorted(names - pending - ended) if _has_late_files(table, storage, timeline, name)]
         for name in sorted(names & ended):

@@ -18,8 +18,7 @@ from typing import BinaryIO, Final
 from penstock.proto.errors import PenstockError, StorageError, TableError, WriteConflict
 from penstock.proto.model.positions import InstantTime
 from penstock.table.config.properties import TableProperties
-from penstock.table.files.listing import PARTITION_MARKER
-from penstock.table.files.markers import MAX_MARKER_BYTES, IoType, marker_folder, marker_path, partition_metadata
+from penstock.table.files.markers import MAX_MARKER_BYTES, IoType, marker_folder, marker_path
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
@@ -52,6 +51,7 @@ from penstock.writer.transaction.heartbeat import (
 )
 from penstock.writer.transaction.kept_settings import changed_setting
 from penstock.writer.transaction.lock import CheckLock, table_lock
+from penstock.writer.transaction.markers import create_partition
 
 log = logging.getLogger("penstock.writer")
 
@@ -102,9 +102,7 @@ class Transaction:
         """Creates a data file, to be written while the block runs; its marker, and the marker file of its partition,
         exist before. FileExistsError if there is such a file."""
         if partition not in self._partitions:
-            with contextlib.suppress(FileExistsError):
-                content = partition_metadata(self.requested_time, partition)
-                self.storage.create(joined(partition, PARTITION_MARKER), content)
+            create_partition(self.storage, partition, self.requested_time)
             self._partitions.add(partition)
         self._markers.append(marker_path(self.requested_time, partition, name, io_type))
         with contextlib.suppress(FileExistsError):
