@@ -17,6 +17,7 @@ from penstock.engine.spark.tracebacks import hidden_traceback
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import StructType
 
     from penstock.engine.spark.batch_reader import PenstockBatchReader
@@ -103,6 +104,21 @@ class PenstockDataSource(DataSource):
             raise
         except PenstockError as error:
             return RefusedStreamReader(error)
+
+    @hidden_traceback()
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """UnsupportedFeature, which names the function that writes."""
+        from penstock.engine.spark.write.input import refused_writer
+
+        raise refused_writer(self.options.get("path", ""), "penstock.spark.write(df, path, operation)")
+
+    @hidden_traceback()
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """UnsupportedFeature, which names the function that writes."""
+        from penstock.engine.spark.write.input import refused_writer
+
+        way = "stream.writeStream.foreachBatch(penstock.spark.sink(path, operation))"
+        raise refused_writer(self.options.get("path", ""), way)
 
     def _load(self, entry_point: EntryPoint, schema: StructType) -> tuple[Loaded, StructType]:
         """What a reader needs; for a table of Spark's catalog with the options that its schema stores."""
