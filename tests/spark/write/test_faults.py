@@ -188,3 +188,27 @@ def test_times_and_texts_are_written_alike_by_all_sessions(spark: SparkSession, 
                 spark.conf.set(name, value)
         assert penstock.read(path).read_all().select(schema.names).sort_by("id").to_pylist() == rows
         assert (tmp_path / f"t{number}" / "2026-03-29").is_dir()
+
+
+@pytest.mark.parametrize("index", ["bucket", "simple"])
+def test_write_of_another_process_after_the_rows_were_tagged_is_seen(
+    spark: SparkSession, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, index: str
+) -> None:
+    """It adds keys of this write, so that rows located before would be there twice."""
+    path = create(tmp_path / "t", "copy_on_write", index)
+    penstock.spark.write(frame(spark, ROWS[:5]), path)
+    older = [(key, -1, city) for key, _, city in ROWS[:20]]
+    count = spark_rows.counted_rows
+
+    def other(data: Any) -> Any:
+        counted = count(data)
+        if spark_rows.counted_rows is other:
+            monkeypatch.setattr(spark_rows, "counted_rows", count)
+            columns = [[row[place] for row in older] for place in range(3)]
+            assert penstock.write(path, pa.table(columns, names=["id", "seq", "city"])).inserted == 15
+        return counted
+
+    monkeypatch.setattr(spark_rows, "counted_rows", other)
+    result = penstock.spark.write(frame(spark, ROWS), path)
+    assert (result.inserted, result.updated) == (20, 20)
+    assert rows_of(path) == sorted(ROWS)
