@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 
@@ -59,10 +58,8 @@ def test_new_rows_are_spread_by_the_room_of_files(simple: CurrentTable) -> None:
     assert len(plan.writes) == len(route.groups) == -(-rows // sizes.rows_of_file) > 1
     assert len({write.file_id for write in plan.writes}) == len(plan.writes)
     assert all(write.latest is None for write in plan.writes)
-    edges = [0, *route.limits, SPREAD]
-    shares = [(end - begin) / SPREAD for begin, end in pairwise(edges)]
-    assert all(abs(share * rows - sizes.rows_of_file) < 2 for share in shares[:-1])
-    assert 0 < shares[-1] <= shares[0]
+    full = range(1, len(route.groups))
+    assert route.limits == tuple(SPREAD * number * sizes.rows_of_file // rows for number in full)
 
 
 def test_deletes_of_unknown_keys_have_no_group(simple: CurrentTable) -> None:
