@@ -118,7 +118,10 @@ class PlannedWrite:
     extra: Mapping[str, str] = field(default_factory=dict)
     """Extra metadata of the commit, beside the schema."""
     is_done: Callable[[HudiTable], bool] = lambda table: False
-    """Whether another process has completed the same write. Asked again if an instant completed since `early`."""
+    """Whether another process has completed the same write. Asked if an instant completed since `early`, and under the
+    lock when the write completes."""
+    may_empty_table: bool = True
+    """Whether `insert_overwrite_table` without rows empties the table."""
 
     @property
     def preparation(self) -> RowPreparation:
@@ -129,7 +132,7 @@ class PlannedWrite:
         """Writes the rows, which were prepared for the table in the state `early`, so that an error of the data leaves
         no trace; and plans the table once more if another writer completed an instant since then.
 
-        AlreadyWritten if `is_done` says so then.
+        AlreadyWritten if `is_done` says so then, or when the write completes.
         """
         if self._changes_nothing(rows):
             return _result(None, "", self.operation, rows.num_rows, (), ())
@@ -147,14 +150,18 @@ class PlannedWrite:
             ) as begun,
             rolled_back_on_error(begun),
         ):
+            begun.before_completion = self._refuse_done
             current = self.early
             if StartOfWrite.of(current.table.timeline()) != begun.start:
                 current = current_table(self.table)
-                if self.is_done(current.table):
-                    raise AlreadyWritten
+                self._refuse_done(current.table)
                 index_of_files(self.assigner.index, current, self.settings)
                 self._check_partitions(current, rows)
             return self._written(begun, current, rows)
+
+    def _refuse_done(self, table: HudiTable) -> None:
+        if self.is_done(table):
+            raise AlreadyWritten
 
     def check_operations(self) -> None:
         """UnsupportedFeature for a merge-on-read table with stored operations whose changelog its logs would not
@@ -185,7 +192,7 @@ class PlannedWrite:
             return True
         if self.operation.deletes_partitions:
             return not self._replaced(self.early, rows)
-        return rows.is_empty and not self.operation.replaces_table
+        return rows.is_empty and not (self.operation.replaces_table and self.may_empty_table)
 
     def _action(self) -> Action:
         if self.operation.replaces:

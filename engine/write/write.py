@@ -34,7 +34,6 @@ def write(
 ) -> WriteResult:
     """Writes the rows of `data` into the table at `path` as one instant: `penstock.write` without the compaction that
     may follow (`table_services.inline_compaction`), where arguments and errors are described."""
-    batches = batches_of(data)
     options = WriteOptions(
         operation=operation,
         index=index,
@@ -47,7 +46,7 @@ def write(
         metadata=metadata,
     )
     planned = open_write(str(path), options)
-    with incoming_rows(planned.preparation, planned.assigner, planned.early, batches) as rows:
+    with incoming_rows(planned.preparation, planned.assigner, planned.early, batches_of(data)) as rows:
         return planned.run(_ArrowRows(planned, rows))
 
 

@@ -151,20 +151,26 @@ class LocalStorage(ArrowStorage):
                     file.flush()
                     os.fsync(file.fileno())
                 _make_folders(target.parent)
-                target.hardlink_to(staged)  # fails if the folder was closed, or the target exists
+                self._link(staged, target)
             finally:
                 staged.unlink(missing_ok=True)
             _sync_folder(target.parent)
 
+    def _link(self, staged: pathlib.Path, target: pathlib.Path) -> None:
+        target.hardlink_to(staged)  # fails if the folder was closed, or the target exists
+
     def close_folder(self, folder: str) -> None:
         closed = f"{folder}.{secrets.token_hex(6)}{_TEMPORARY}"
 
-        def close() -> None:
-            with contextlib.suppress(FileNotFoundError):
+        def close() -> bool:
+            try:
                 self._target(folder).rename(self._target(closed))
+            except FileNotFoundError:
+                return False
+            return True
 
-        self._written(folder, close)
-        self.remove_folder(closed)
+        if self._written(folder, close):
+            self.remove_folder(closed)
 
     def touch(self, path: str) -> bool:
         target = self._target(path)

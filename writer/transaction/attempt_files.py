@@ -3,35 +3,44 @@
 Several attempts may write the same file group at the same time, and an attempt may go on after its write has completed
 or was rolled back: Spark retries tasks, and runs some of them twice. So an attempt writes its file into a folder of the
 instant, from which the file appears in its partition at the end. The process of the transaction closes this folder
-before it completes the instant or rolls it back; then no file of an attempt can appear any more. After the rollback of
-a process that was killed, an attempt finds that its marker is gone.
+before it completes the instant, and whoever rolls it back with Penstock before it lists the files that it removes; then
+no file of an attempt can appear any more. Hudi's rollback closes nothing: an attempt looks at the timeline before and
+after its file appears, and removes the file if the instant has ended.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import BinaryIO
 
-from penstock.proto.errors import StorageError, WriteConflict
+from penstock.proto.errors import PenstockError, StorageError, WriteConflict
 from penstock.proto.model.positions import InstantTime
 from penstock.table.config.properties import PROPERTIES_FILE
 from penstock.table.files.markers import IoType, marker_path
+from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.timeline.active import Timeline
+from penstock.writer.transaction.clock import newest_time
 from penstock.writer.transaction.markers import attempt_folder, create_partition, markers_of
-from penstock.writer.transaction.transaction import joined
+from penstock.writer.transaction.transaction import can_complete, joined
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptFiles:
     """Creates the files of one attempt. For one thread."""
 
+    table: HudiTable
+    """The table, which lists its timeline with each call."""
     storage: WritableStorage
-    """The table's files."""
+    """Its files."""
     requested_time: InstantTime
     """The instant of the write."""
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    """The wall clock, aware of its zone."""
 
     @contextlib.contextmanager
     def data_file(self, partition: str, name: str, io_type: IoType) -> Iterator[BinaryIO]:
@@ -39,32 +48,55 @@ class AttemptFiles:
         and the marker file of its partition exist before.
 
         WriteConflict if the instant takes no files any more; FileExistsError if there is such a file; StorageError if
-        the table is not in the reach of this machine.
+        this machine has another folder at the path of the table. There is no file then.
         """
         path, marker = joined(partition, name), marker_path(self.requested_time, partition, name, io_type)
         try:
             with self.storage.staged_file(attempt_folder(self.requested_time), path) as file:
+                self._check_running(path)
                 create_partition(self.storage, partition, self.requested_time)
                 with contextlib.suppress(FileExistsError):
                     self.storage.create(marker, b"")
                 yield file
+                self._check_running(path)
                 if self.storage.file_info(marker) is None:  # another writer rolled the instant back
-                    raise self._closed(path)
+                    raise self._ended(path, self.table.timeline())
         except FileNotFoundError as error:
             if self.storage.file_info(attempt_folder(self.requested_time)) is not None:
                 raise
-            raise self._closed(path) from error
+            refuse_missing_table(self.storage)
+            raise self._ended(path, self.table.timeline()) from error
+        try:
+            self._check_running(path)
+        except PenstockError:
+            self.storage.remove(path)
+            raise
 
-    def _closed(self, path: str) -> Exception:
+    def _check_running(self, path: str) -> None:
+        timeline = self.table.timeline()
+        if not can_complete(self.table, self.storage, timeline, self.requested_time, self.now()):
+            raise self._ended(path, timeline)
+
+    def _ended(self, path: str, timeline: Timeline) -> Exception:
         table = redacted_uri(self.storage.base_path)
-        if self.storage.file_info(PROPERTIES_FILE) is None:
+        if newest_time(timeline) < self.requested_time:  # the timeline keeps what ended the instant
             return StorageError(
-                f"table {table}: this machine has no such table: the folder of the table must be on a file system that "
-                "all executors share with the driver"
+                f"table {table}: on this machine the newest instant is {newest_time(timeline) or 'none'}, and the "
+                f"driver has begun {self.requested_time}: it is another folder with the same path; the table must be "
+                "on a file system that all executors share with the driver"
             )
         return WriteConflict(
-            f"table {table}: instant {self.requested_time} has completed, or was rolled back: file {path} of this "
-            "attempt was not written"
+            f"table {table}: instant {self.requested_time} has completed, was rolled back, or may be rolled back "
+            f"because its heartbeat expired: file {path} of this attempt was not written"
+        )
+
+
+def refuse_missing_table(storage: WritableStorage) -> None:
+    """StorageError if this machine has no table at the path."""
+    if storage.file_info(PROPERTIES_FILE) is None:
+        raise StorageError(
+            f"table {redacted_uri(storage.base_path)}: this machine has no such table: the folder of the table must be "
+            "on a file system that all executors share with the driver"
         )
 
 

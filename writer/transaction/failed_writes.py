@@ -42,7 +42,7 @@ from penstock.writer.transaction.conflicts import pending_rollbacks
 from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_dead
 from penstock.writer.transaction.heartbeat import FOLDER as HEARTBEATS
 from penstock.writer.transaction.markers import ATTEMPTS, attempt_folder, markers_of, remove_marked_files
-from penstock.writer.transaction.rollback_requests import foreign_file, requests_by_markers
+from penstock.writer.transaction.rollback_requests import foreign_file, late_requests, requests_by_markers
 from penstock.writer.transaction.transaction import (
     Transaction,
     WriteEnvironment,
@@ -116,7 +116,7 @@ def remove_traces_of_ended(table: HudiTable, storage: WritableStorage, environme
         ended = {item.requested_time for item in timeline.instants if item.is_completed}
         for info in storage.list_dir(ATTEMPTS):  # made when the instant is pending already
             if info.name not in pending:
-                storage.remove_folder(attempt_folder(info.name))
+                storage.close_folder(attempt_folder(info.name))
         names = {info.name for folder in folders for info in storage.list_dir(folder) if info.name.isdigit()}
         late = [name for name in sorted(names - pending - ended) if _has_late_files(table, storage, timeline, name)]
         for name in sorted(names & ended):
@@ -185,6 +185,7 @@ def roll_back(table: HudiTable, storage: WritableStorage, environment: WriteEnvi
         table = table.refreshed()
         timeline = table.timeline()
         pending = next((item for item in timeline.pending if item.requested_time == requested_time), None)
+        storage.close_folder(attempt_folder(requested_time))
         if pending is None:
             if timeline.completed_write(requested_time) is not None or not markers_of(storage, requested_time):
                 remove_traces(storage, requested_time)
@@ -233,9 +234,12 @@ def _rolled_back_instant(table: HudiTable, requested_time: str) -> Instant:
 def finish_rollback(
     table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, planned: Instant
 ) -> CompletedRollback:
-    """Carries out a planned rollback, also one that another process began. The write may have completed."""
+    """Carries out a planned rollback, also one that another process began. The write may have completed.
+
+    Files that attempts at tasks of the write created after the plan are removed too."""
     instant = planned.requested_time
     plan = rollback_plan(table, storage, planned)
+    requests = [*plan.requests, *late_requests(plan.requests, requests_by_markers(table, storage, plan.target))]
     with contextlib.suppress(FileExistsError):
         storage.create(_file(table, instant, State.INFLIGHT), b"")
     # readers see a completed write whole until now
@@ -243,7 +247,7 @@ def finish_rollback(
         if item.is_completed:
             storage.remove(timeline_path(table.properties, item.file_name))
     began = environment.monotonic()
-    partitions = tuple(_remove_files(table, storage, instant, plan.target, request) for request in plan.requests)
+    partitions = tuple(_remove_files(table, storage, instant, plan.target, request) for request in requests)
     done = CompletedRollback(
         instant=instant,
         target=plan.target,

@@ -51,7 +51,7 @@ from penstock.writer.transaction.heartbeat import (
 )
 from penstock.writer.transaction.kept_settings import changed_setting
 from penstock.writer.transaction.lock import CheckLock, table_lock
-from penstock.writer.transaction.markers import create_partition
+from penstock.writer.transaction.markers import attempt_folder, create_partition
 
 log = logging.getLogger("penstock.writer")
 
@@ -94,6 +94,8 @@ class Transaction:
     """Whether the metadata table is kept current, or removed when the write completes."""
     is_complete: bool = False
     """Whether readers see the write."""
+    before_completion: Callable[[HudiTable], None] = lambda table: None
+    """Called by `complete` under the lock, with the table as it is then. Its errors are those of `complete`."""
     _partitions: set[str] = field(default_factory=set)
     _markers: list[str] = field(default_factory=list)
 
@@ -129,6 +131,7 @@ class Transaction:
             table = self._unchanged_table()
             timeline = table.timeline()
             self._check_alive(table, timeline)
+            self.before_completion(table)
             commits = self._commits_since(table, timeline, metadata.schema_json)
             self._check_conflicts(
                 table, timeline, commits, touched, by_bucket=by_bucket, writes_base_files=writes_base_files
@@ -178,10 +181,7 @@ class Transaction:
     def _check_alive(self, table: HudiTable, timeline: Timeline) -> None:
         """WriteConflict unless the instant is pending, its heartbeat has not expired, and nobody has planned to roll it
         back. A process that was paused renews its heartbeat first, also while its files are being removed."""
-        is_pending = any(item.requested_time == self.requested_time for item in timeline.pending)
-        age = age_s(self.storage, self.requested_time, self.environment.now().timestamp())
-        targets = {rollback_plan(table, self.storage, item).target for item in pending_rollbacks(timeline)}
-        if not is_pending or age is None or age > EXPIRES_S or self.requested_time in targets:
+        if not can_complete(table, self.storage, timeline, self.requested_time, self.environment.now()):
             raise WriteConflict(
                 f"table {_name(self.table)}: another writer rolled back instant {self.requested_time} of this write, "
                 "or may do so because its heartbeat expired: nothing was written; write again"
@@ -262,6 +262,19 @@ class Transaction:
             remove_traces(self.storage, self.requested_time)
         except PenstockError as error:
             log.warning("table %s: markers of instant %s stay: %s", _name(self.table), self.requested_time, error)
+
+
+def can_complete(
+    table: HudiTable, storage: WritableStorage, timeline: Timeline, requested_time: str, now: datetime
+) -> bool:
+    """Whether a write that has begun may take files and complete: its instant is inflight, its heartbeat has not
+    expired, and nobody has planned to roll it back."""
+    age = age_s(storage, requested_time, now.timestamp())
+    if age is None or age > EXPIRES_S:
+        return False
+    inflight = {item.requested_time for item in timeline.pending if item.state is State.INFLIGHT}
+    targets = {rollback_plan(table, storage, item).target for item in pending_rollbacks(timeline)}
+    return requested_time in inflight - targets
 
 
 def new_time(table: HudiTable, environment: WriteEnvironment, timeline: Timeline, newest: str = "") -> InstantTime:
@@ -369,7 +382,9 @@ def timeline_path(properties: TableProperties, name: str) -> str:
 
 
 def remove_traces(storage: WritableStorage, instant: str) -> None:
-    """Removes the markers and the heartbeat of an instant that ended."""
+    """Removes the markers and the heartbeat of an instant that ended. Attempts at its tasks can create no more files
+    then."""
+    storage.close_folder(attempt_folder(instant))
     storage.remove_folder(marker_folder(instant))
     storage.remove(heartbeat_path(instant))
 

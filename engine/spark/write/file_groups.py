@@ -58,7 +58,7 @@ class GroupWriter:
                 f"{group.file_id} of partition {group.partition!r}"
             )
         files = FileWrites(
-            transaction=AttemptFiles(self.table.storage(), self.instant),
+            transaction=AttemptFiles(current.table, self.table.storage(), self.instant),
             current=current,
             settings=self.table.settings,
             schemas=self.schema,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -30,6 +30,20 @@ def refuse_frame(df: DataFrame, path: str) -> None:
         raise ConfigurationError(
             f"table {redacted_uri(path)}: got a streaming data frame, expected one of a batch: use "
             "stream.writeStream.foreachBatch(penstock.spark.sink(path, …))"
+        )
+
+
+def refuse_random_rows(df: DataFrame, where: str) -> None:
+    """ConfigurationError for a data frame that Spark calls non-deterministic, if it may run a task twice at the same
+    time."""
+    java: Any = df._jdf
+    if df.sparkSession.sparkContext.getConf().get("spark.speculation", "false") == "true" and not (
+        java.queryExecution().analyzed().deterministic()
+    ):
+        raise ConfigurationError(
+            f"{where}: spark.speculation is on, and the data frame has other rows in each evaluation, "
+            "such as of rand(): two attempts at one task could both be kept, with different rows; nothing was written. "
+            "Turn speculation off, or write the data frame into files, and read those"
         )
 
 

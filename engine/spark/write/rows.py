@@ -8,8 +8,9 @@ which file groups there will be. write: the rows of each group go into one task,
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +48,8 @@ from penstock.writer.transaction.transaction import Transaction
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+log = logging.getLogger("penstock.engine.spark")
 
 _MAX_TASKS: Final = 2000
 """Tasks that write; with more file groups than that, a task writes several, one after the other."""
@@ -130,10 +133,8 @@ class SparkRows:
         joined = self.tagged.drop(SLOT).join(stored, [PARTITION, KEY], "left")
         located = joined.withColumn(SLOT, F.coalesce(SLOT, F.lit(NEW))).drop(KEY)
         located = located.persist()  # a cache: the join of rows that are kept has the same result each time
-        try:
+        with released(located.unpersist, planned.settings.where):
             yield located
-        finally:
-            located.unpersist()
 
     def _written(
         self, located: DataFrame, plan: GroupPlan, writer: GroupWriter, expected_rows: int
@@ -174,12 +175,25 @@ def tagged_rows(planned: PlannedWrite, frame: DataFrame, columns: pa.Schema) -> 
     schema = StructType([*tags.fields, *frame.schema.fields])
     with errors_of_tasks():
         tagged = frame.mapInArrow(tag_rows(tagging), schema).localCheckpoint()
-        counted = counted_rows(tagged)
     java: Any = tagged._jdf
-    try:
+    # else Spark keeps the rows until the JVM collects them
+    with released(lambda: java.queryExecution().logical().rdd().unpersist(False), planned.settings.where):
+        with errors_of_tasks():
+            counted = counted_rows(tagged)
         yield SparkRows(planned, columns, tagged, counted)
+
+
+@contextlib.contextmanager
+def released(release: Callable[[], object], where: str) -> Iterator[None]:
+    """Calls `release`, which frees rows that Spark keeps, at the end of the block. Its error is logged: the write has
+    completed, or has an error of its own."""
+    try:
+        yield
     finally:
-        java.queryExecution().logical().rdd().unpersist(False)  # else Spark keeps the rows until the JVM collects them
+        try:
+            release()
+        except Exception as error:  # noqa: BLE001 - py4j's, such as for a session that has stopped
+            log.warning("%s: Spark keeps rows of the write until it ends: %s", where, str(error)[:300])
 
 
 def counted_rows(frame: DataFrame) -> list[CountedRows]:

@@ -1,25 +1,22 @@
 """`penstock.spark.sink`: writes the micro-batches of a stream, each of them exactly once.
 
 Source: Hudi `HoodieStreamingSink`, `CommitUtils.getValidCheckpointForCurrentWriter`: the commit itself has the name of
-the stream and the number of the batch, and a batch that the newest commit of the stream already has is skipped.
+the stream and the number of the batch (`written_batches`).
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.spark.write.input import refuse_frame
 from penstock.engine.spark.write.write import planned_write, write_frame
+from penstock.engine.spark.write.written_batches import ArchivedBatches, Batch, BatchSearch
 from penstock.engine.write.planned_write import AlreadyWritten, WriteOptions
-from penstock.enumerator.handover.commit_offsets import SPARK_SINK
-from penstock.enumerator.handover.offset_formats import MAX_IDENTIFIER_CHARS, parse_sink
-from penstock.enumerator.handover.offsets import MalformedOffsets
+from penstock.enumerator.handover.offset_formats import MAX_IDENTIFIER_CHARS
 from penstock.proto.errors import ConfigurationError
-from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.writer.index.new_groups import FileSizes
 
@@ -28,19 +25,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.engine.spark")
 
-QUERY: Final = "penstock.streaming.query.id"
-"""The key of the query's id in the metadata of a commit. A query keeps its id with its checkpoint."""
-_QUERY_PROPERTY: Final = "sql.streaming.queryId"
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenBatch:
-    """The newest batch of a stream that the table has."""
-
-    number: int
-    """Its id."""
-    query: str
-    """The id of the query; '' if another writer than Penstock wrote it."""
+QUERY_PROPERTY: Final = "sql.streaming.queryId"
+"""The property of Spark's tasks with the id of the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +40,12 @@ class Sink:
     identifier: str
     """The name of the stream in commits; '' for the id of the query."""
 
+    _archived: ArchivedBatches = field(default_factory=dict, repr=False, compare=False)
+
     def __call__(self, df: DataFrame, batch_id: int) -> None:
-        """Writes the batch, unless the table has it. Errors of `penstock.spark.write`; ConfigurationError for a batch
-        of another query with the same identifier."""
+        """Writes the batch, unless the table has it. Errors of `penstock.spark.write`, and of `Batch.is_in`."""
         refuse_frame(df, self.path)
-        query = df.sparkSession.sparkContext.getLocalProperty(_QUERY_PROPERTY) or ""
+        query = df.sparkSession.sparkContext.getLocalProperty(QUERY_PROPERTY) or ""
         name = self.identifier or query
         if not name:
             raise ConfigurationError(
@@ -66,17 +53,18 @@ class Sink:
                 "foreachBatch, or give an identifier"
             )
         planned = planned_write(self.path, self.options)
-
-        def is_done(table: HudiTable) -> bool:
-            newest = newest_batch(table, name)
-            _check_query(newest, query, name, self.path)
-            return newest is not None and batch_id <= newest.number
-
-        done = is_done(planned.early.table)
+        batch = Batch(number=batch_id, name=name, query=query, operation=planned.operation.hudi_name)
+        search = BatchSearch(name, self._archived)
+        planned = replace(
+            planned,
+            extra=batch.metadata(),
+            is_done=lambda table: batch.is_in(table, search.newest(table)),
+            may_empty_table=False,
+        )
+        done = planned.is_done(planned.table)
         if not done:
-            extra = {SPARK_SINK: json.dumps({name: str(batch_id)}, separators=(",", ":")), QUERY: query}
             try:
-                write_frame(replace(planned, extra=extra, is_done=is_done), df)
+                write_frame(planned, df)
             except AlreadyWritten:
                 done = True
         if done:
@@ -99,11 +87,16 @@ def sink(
     """The function of `stream.writeStream.foreachBatch` that writes each micro-batch into the table at `path` as
     `penstock.spark.write` does, exactly once.
 
-    The commit of a batch has the name of the stream and the id of the batch, in the form of Hudi's own sink. A batch
-    that Spark gives again, after a crash between the commit and Spark's checkpoint, is found there, and skipped.
+    The commit of a batch has the name of the stream and the id of the batch, in the form of Hudi's own sink. Spark
+    begins a batch after its checkpoint has the one before. So after a crash between the commit and the checkpoint it
+    gives the newest batch again, with the same number: the sink finds it in the table, and skips it. A batch with a
+    lower number than the newest one in the table never comes from a crash: the checkpoint is a new or an older one, or
+    another driver runs the same query. That is an error, because its rows may be others than those of the batch of this
+    number. A batch without rows makes no commit, whatever the operation.
 
     identifier: the name of the stream in commits, printable; by default the id of the query, which it keeps as long as
-    its checkpoint. The other arguments are those of `penstock.spark.write`. A batch without rows makes no commit.
+    its checkpoint. Several sinks of one table in one function of `foreachBatch` need an identifier each, or the second
+    one takes the commit of the first one for its own. The other arguments are those of `penstock.spark.write`.
 
     ConfigurationError for an identifier that no commit can hold; other errors when a batch is written.
     """
@@ -122,36 +115,3 @@ def sink(
         metadata=metadata,
     )
     return Sink(str(path), options, identifier)
-
-
-def newest_batch(table: HudiTable, name: str) -> WrittenBatch | None:
-    """The newest batch of a stream that a commit of the table has; None if there is none. Of a pinned table in its
-    timeline. If no active commit has one, the archive is read."""
-    for extra in _extras(table):
-        try:
-            batches = parse_sink(extra[SPARK_SINK]) if SPARK_SINK in extra else ()
-        except MalformedOffsets:  # another program's value
-            continue
-        for batch in batches:
-            if batch.identifier == name:
-                return WrittenBatch(batch.batch_id, extra.get(QUERY, ""))
-    return None
-
-
-def _extras(table: HudiTable) -> Iterator[Mapping[str, str]]:
-    """The extra metadata of the completed writes, the newest first."""
-    for instant in reversed(table.timeline().completed_writes):
-        yield table.commit(instant).extra
-    if table.has_archived():
-        commits = table.archive().commits
-        for requested in sorted(commits, reverse=True):
-            yield commits[requested].extra
-
-
-def _check_query(newest: WrittenBatch | None, query: str, name: str, path: str) -> None:
-    if newest is not None and newest.query and query and newest.query != query:
-        raise ConfigurationError(
-            f"table {redacted_uri(path)}: batch {newest.number} of the stream {name[:80]!r} is of query "
-            f"{newest.query}, and this is query {query}, which has another checkpoint: its batches would be taken for "
-            "those of that query, and skipped; start it with the checkpoint of that query, or give another identifier"
-        )

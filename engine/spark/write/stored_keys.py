@@ -14,6 +14,7 @@ from penstock.engine.spark.write.task_table import TaskTable
 from penstock.proto.errors import TableError
 from penstock.reader.merge.keys import number_keys
 from penstock.writer.index.slices import LatestSlice
+from penstock.writer.transaction.attempt_files import refuse_missing_table
 
 _ROWS: Final = 1 << 16
 
@@ -24,6 +25,8 @@ def read_stored_keys(
     """The function of `DataFrame.mapInArrow` over a column of places in `searched`: (slot of a slice, the slice)."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with hidden_traceback():
+            refuse_missing_table(table.storage())
         for batch in batches:
             for place in batch.column(0).to_numpy().tolist():
                 slot, item = searched[place]

@@ -22,6 +22,7 @@ from penstock.reader.merge.fold import RecordKind
 from penstock.writer.index.new_groups import FileSizes
 from penstock.writer.kernels.bucket import spread
 from penstock.writer.rows.keyed_rows import KeyedRows
+from penstock.writer.transaction.attempt_files import refuse_missing_table
 
 _ROWS_OF_PARTITION = 1 << 40
 """More rows than one partition of a data frame has."""
@@ -83,6 +84,8 @@ def tag_rows(tagging: Tagging) -> Callable[[Iterator[pa.RecordBatch]], Iterator[
     def tag(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         partition, row = context.partitionId() if context else 0, 0
+        with hidden_traceback():
+            refuse_missing_table(tagging.table.storage())
         for batch in batches:
             if batch.num_rows:
                 with hidden_traceback():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from penstock.engine.spark.write.input import data_columns, quoted, refuse_frame
+from penstock.engine.spark.write.input import data_columns, quoted, refuse_frame, refuse_random_rows
 from penstock.engine.spark.write.rows import tagged_rows
 from penstock.engine.write.operations import parse_operation
 from penstock.engine.write.planned_write import PlannedWrite, WriteOptions, open_write
@@ -46,7 +46,8 @@ def write(
     visible. Memory of a task: about the rows of one file group.
 
     Errors of `penstock.write`; those of the data frame. UnsupportedFeature for `delete_partition`, for `upsert` and
-    `delete` with a global index, and for a data frame of Spark Connect; ConfigurationError for a stream.
+    `delete` with a global index, and for a data frame of Spark Connect; ConfigurationError for a stream, and for a data
+    frame with random values if `spark.speculation` is on.
     """
     options = WriteOptions(
         operation=operation,
@@ -82,6 +83,7 @@ def planned_write(path: str, options: WriteOptions) -> PlannedWrite:
 
 def write_frame(planned: PlannedWrite, df: DataFrame) -> WriteResult:
     """Carries out a planned write. Errors of `write`."""
+    refuse_random_rows(df, planned.settings.where)
     columns = data_columns(df, planned)
     frame = df.select(*map(quoted, columns.names))
     with tagged_rows(planned, frame, columns) as rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pathlib
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,8 @@ import penstock
 from penstock.engine.spark.write import rows as spark_rows
 from penstock.engine.spark.write.file_groups import GroupWriter
 from penstock.engine.spark.write.rows import remove_unreported_files
-from penstock.proto.errors import ConfigurationError, SchemaMismatch, UnsupportedFeature, WriteConflict
+from penstock.engine.spark.write.task_table import TaskTable
+from penstock.proto.errors import ConfigurationError, SchemaMismatch, StorageError, UnsupportedFeature, WriteConflict
 from penstock.table.timeline.commits import WriteStat
 from penstock.writer.kernels.bucket import bucket_numbers
 from tests.spark.write.tables import committed_files, create, data_files, frame, rows_of
@@ -140,6 +142,79 @@ def test_rows_are_kept_by_spark_only_during_the_write(
     monkeypatch.setattr(spark_rows, "remove_unreported_files", counting)
     penstock.spark.write(frame(spark, ROWS), path)
     assert during == [1] and set(context.getPersistentRDDs()) <= kept
+
+
+def test_error_of_freeing_rows_after_the_commit_is_logged(
+    spark: SparkSession, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A caller would take it for that of the write, and write again."""
+    path = create(tmp_path / "t", index="simple")
+    released, freed = spark_rows.released, []
+
+    def fails(release: Any, where: str) -> Any:
+        def freeing() -> None:
+            freed.append(release())
+            raise RuntimeError("the session has stopped")
+
+        return released(freeing, where)
+
+    monkeypatch.setattr(spark_rows, "released", fails)
+    with caplog.at_level("WARNING", "penstock.engine.spark"):
+        assert penstock.spark.write(frame(spark, ROWS), path).rows == len(ROWS)
+    assert rows_of(path) == sorted(ROWS)
+    assert [record.message.endswith("the session has stopped") for record in caplog.records] == [True] * len(freed)
+    with pytest.raises(ZeroDivisionError), released(lambda: None, "t"):
+        1 / 0  # noqa: B018 - the control: errors of the block are raised
+
+
+def test_rows_are_freed_if_their_count_fails(
+    spark: SparkSession, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = create(tmp_path / "t")
+    context: Any = spark.sparkContext._jsc
+    kept, during = set(context.getPersistentRDDs()), []
+
+    def counting(tagged: Any) -> Any:
+        during.append(len(set(context.getPersistentRDDs()) - kept))
+        raise WriteConflict("no count")
+
+    monkeypatch.setattr(spark_rows, "counted_rows", counting)
+    with pytest.raises(WriteConflict):
+        penstock.spark.write(frame(spark, ROWS), path)
+    assert during == [1] and set(context.getPersistentRDDs()) <= kept
+
+
+def test_random_data_frame_is_refused_with_speculation(
+    spark: SparkSession, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark may keep the rows of both attempts at a task, and read the one here, the other there."""
+    path = create(tmp_path / "t")
+    random = frame(spark, ROWS).withColumn("seq", (F.rand() * 100).cast("long"))
+    conf: Any = spark.sparkContext.getConf()
+    conf.set("spark.speculation", "true")
+    with monkeypatch.context() as patch:
+        patch.setattr(spark.sparkContext, "getConf", lambda: conf)
+        with pytest.raises(ConfigurationError, match=r"spark.speculation is on, and the data frame has other rows"):
+            penstock.spark.write(random, path)
+        assert not data_files(path)
+        assert penstock.spark.write(frame(spark, ROWS[:5]), path).rows == 5, "rows that are the same are written"
+    assert penstock.spark.write(random, path).rows == len(ROWS), "the control: without speculation"
+
+
+def test_executors_without_the_table_say_so_before_the_timeline_changes(
+    spark: SparkSession, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their path is another folder than the driver's."""
+    path = create(tmp_path / "t")
+    made = spark_rows.task_table
+
+    def elsewhere(*arguments: Any, **more: Any) -> TaskTable:
+        return replace(made(*arguments, **more), path=str(tmp_path / "elsewhere"))
+
+    monkeypatch.setattr(spark_rows, "task_table", elsewhere)
+    with pytest.raises(StorageError, match=r"no such table: .* a file system that all executors share"):
+        penstock.spark.write(frame(spark, ROWS), path)
+    assert not list(pathlib.Path(path, ".hoodie/timeline").glob("*.*"))
 
 
 def test_what_spark_cannot_do_is_refused_by_name(spark: SparkSession, tmp_path: pathlib.Path) -> None:

@@ -16,8 +16,10 @@ from penstock.engine.write.index.group_plan import CountedRows, plan_groups
 from penstock.engine.write.planned_write import WriteOptions, open_write
 from penstock.proto.errors import InvariantViolation
 from penstock.table.timeline.commits import WriteStat
+from penstock.table.timeline.instants import Action
 from penstock.writer.transaction.attempt_files import open_for_attempts
 from penstock.writer.transaction.markers import markers_of
+from penstock.writer.transaction.transaction import transaction
 from tests.unit.engine.spark.write.opened_table import opened
 from tests.unit.engine.write.recorded_storage import Kind, Lake, arrow
 
@@ -51,19 +53,24 @@ def test_task_writes_its_groups_and_reports_them(make_lake: Callable[[Kind], Lak
     writes = plan_groups(planned.assigner, planned.early, slots).writes
     data = arrow([("a", 1, "oslo"), ("a", 3, "oslo"), ("b", 2, "oslo")])
     schema, _ = planned.preparation.rows(planned.early, data)
-    writer = GroupWriter(table=opened(lake), schema=schema, instant=INSTANT, writes=writes, salt=77)
-    copied = replace(pickle.loads(pickle.dumps(writer)))
-    with open_for_attempts(lake.storage, INSTANT):
+    action = Action.DELTA_COMMIT if planned.table.properties.is_merge_on_read else Action.COMMIT
+    with (
+        transaction(planned.table, planned.storage, planned.environment, action) as begun,
+        open_for_attempts(lake.storage, begun.requested_time),
+    ):
+        instant = begun.requested_time
+        writer = GroupWriter(table=opened(lake), schema=schema, instant=instant, writes=writes, salt=77)
+        copied = replace(pickle.loads(pickle.dumps(writer)))
         reports = pa.Table.from_batches(write_file_groups(copied)(iter([numbered(data, [1, 1, 1])])))
     assert reports.schema == REPORTS
     assert reports["number"].to_pylist() == [1] and reports["rows"].to_pylist() == [3]
     stat = stat_of(reports["stat"][0].as_py())
     assert stat is not None and stat.num_inserts == 2, "one row of each key"
-    assert stat.file_id == writes[1].file_id and stat.file_name == f"{stat.file_id}_2-77-0_{INSTANT}.parquet"
-    assert [marker.file_name for marker in markers_of(lake.storage, INSTANT)] == [stat.file_name]
+    assert stat.file_id == writes[1].file_id and stat.file_name == f"{stat.file_id}_2-77-0_{instant}.parquet"
+    assert [marker.file_name for marker in markers_of(lake.storage, instant)] == [stat.file_name]
     rows = pq.read_table(lake.path / stat.path)
     assert dict(zip(rows["id"].to_pylist(), rows["seq"].to_pylist(), strict=True)) == {"a": 3, "b": 2}
-    assert rows["_hoodie_commit_seqno"].to_pylist() == [f"{INSTANT}_2_0", f"{INSTANT}_2_1"]
+    assert rows["_hoodie_commit_seqno"].to_pylist() == [f"{instant}_2_0", f"{instant}_2_1"]
 
 
 def test_rows_of_another_partition_are_not_written(make_lake: Callable[[Kind], Lake]) -> None:
