@@ -107,18 +107,26 @@ class PenstockDataSource(DataSource):
 
     @hidden_traceback()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """UnsupportedFeature, which names the function that writes."""
-        from penstock.engine.spark.write.input import refused_writer
+        """The writer of inserts. Errors of `append_writer`, which name the function that writes other operations."""
+        from penstock.engine.spark.write.data_source_writer import append_writer
 
-        raise refused_writer(self.options.get("path", ""), "penstock.spark.write(df, path, operation)")
+        return append_writer(self.options, schema, overwrite=overwrite)
 
     @hidden_traceback()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """UnsupportedFeature, which names the function that writes."""
-        from penstock.engine.spark.write.input import refused_writer
+        """The writer of a stream's inserts. Errors as `writer`; UnsupportedFeature in Spark 4.0."""
+        try:
+            from pyspark.sql.datasource import DataSourceStreamArrowWriter  # noqa: F401 - Spark 4.1
+        except ImportError:
+            from penstock.engine.spark.write.sink import STREAM_WAY
+            from penstock.proto.errors import UnsupportedFeature
 
-        way = "stream.writeStream.foreachBatch(penstock.spark.sink(path, operation))"
-        raise refused_writer(self.options.get("path", ""), way)
+            raise UnsupportedFeature(
+                f"the format penstock writes streams in Spark 4.1 or newer: use {STREAM_WAY}"
+            ) from None
+        from penstock.engine.spark.write.stream_writer import append_stream_writer
+
+        return append_stream_writer(self.options, schema, overwrite=overwrite)
 
     def _load(self, entry_point: EntryPoint, schema: StructType) -> tuple[Loaded, StructType]:
         """What a reader needs; for a table of Spark's catalog with the options that its schema stores."""

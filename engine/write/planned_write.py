@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.engine.write.results import WriteResult
 from penstock.engine.write.settings import WriteSettings, parse_metadata, timeline_zone, write_settings
 from penstock.proto.errors import UnsupportedFeature, WriteConflict
+from penstock.proto.model.positions import InstantTime
 from penstock.table.config.change_logging import CDC_ENABLED
 from penstock.table.config.properties import load_properties
 from penstock.table.files.slices import GroupId
@@ -209,15 +210,8 @@ class PlannedWrite:
                 stats.append(stat)
             if write.latest is None or write.rewrites:
                 inserted_into.add(write.partition)
-        metadata = CommitMetadata(
-            requested_time=begun.requested_time,
-            operation=self.operation.hudi_name,
-            compacted=False,
-            schema_json=schema.recorded.json_text,
-            extra={"schema": schema.recorded.json_text, **self.extra},
-            stats=tuple(stats),
-            replaced=tuple(sorted(replaced)),
-        )
+        json_text = schema.recorded.json_text
+        metadata = commit_metadata(begun.requested_time, self.operation, json_text, self.extra, stats, replaced)
         touched = TouchedGroups(
             groups=frozenset({*((stat.partition, stat.file_id) for stat in stats), *replaced}),
             inserted_into=frozenset(inserted_into),
@@ -278,6 +272,26 @@ def open_write(path: str, options: WriteOptions) -> PlannedWrite:
     )
     planned.check_operations()
     return planned
+
+
+def commit_metadata(
+    instant: InstantTime,
+    operation: Operation,
+    schema_json: str,
+    extra: Mapping[str, str],
+    stats: Sequence[WriteStat],
+    replaced: Collection[GroupId] = (),
+) -> CommitMetadata:
+    """The metadata of a write's commit, with this extra metadata beside the schema."""
+    return CommitMetadata(
+        requested_time=instant,
+        operation=operation.hudi_name,
+        compacted=False,
+        schema_json=schema_json,
+        extra={"schema": schema_json, **extra},
+        stats=tuple(stats),
+        replaced=tuple(sorted(replaced)),
+    )
 
 
 def _result(

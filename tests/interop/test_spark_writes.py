@@ -4,6 +4,7 @@ are equal, and Hudi goes on with the table."""
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -12,8 +13,13 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.engine.spark.write.data_source_writer import append_writer
+from penstock.engine.spark.write.file_groups import stat_of
 from penstock.engine.write.create import create_table
+from penstock.proto.errors import WriteConflict
+from penstock.writer.transaction.heartbeat import heartbeat_path
 from penstock.writer.transaction.markers import ATTEMPTS, attempt_folder
+from penstock.writer.transaction.task_write import BegunWrite
 from tests.interop.hudi_options import hudis_options
 from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, check, table_of
 from tests.unit.engine.write.killed_storage import Killed
@@ -171,3 +177,43 @@ def test_hudi_reads_a_stream_and_the_batches_of_its_commits(spark: Any, hudi: An
     assert [row["metadata_value"] for row in shown] == ['{"trips":"2"}']
     lake.hudi_writes([("k1", 500, 501, "bern"), ("h1", 1, 503, "oslo")])
     lake.write([("k1", 600, 601, "bern")], "upsert")
+
+
+def test_hudi_reads_what_the_format_appends_and_goes_on(spark: Any, hudi: Any, tmp_path: pathlib.Path) -> None:
+    """A data frame, a stream that repeats a batch, and a killed driver, whose write Hudi rolls back."""
+    lake = Lake(spark, hudi, tmp_path / "trip", "copy_on_write", "simple")
+    spark.createDataFrame(table_of(FIRST)).repartition(2).write.format("penstock").mode("append").save(str(lake.path))
+    lake.model.upsert(FIRST)
+    check(hudi, lake.path, lake.model, "a data frame")
+
+    folder, checkpoint = tmp_path / "in", tmp_path / "checkpoint"
+    spark.createDataFrame(table_of(NEW)).coalesce(1).write.parquet(str(folder))
+    lake.model.upsert(NEW)
+    for _ in range(2):
+        stream = spark.readStream.schema(spark.createDataFrame(table_of(FIRST)).schema).parquet(str(folder))
+        query = stream.writeStream.format("penstock").option("checkpointLocation", str(checkpoint))
+        query.option("identifier", "trips").trigger(availableNow=True).start(str(lake.path)).awaitTermination()
+        check(hudi, lake.path, lake.model, "a stream")
+        for file in checkpoint.glob("commits/*0*"):  # as a crash between the commit and the checkpoint leaves it
+            file.unlink()
+        for file in checkpoint.glob("commits/.0*"):
+            file.unlink()
+    key = "_hudi_streaming_sink_checkpoint"
+    hudi.call(f"CREATE TABLE appended_trips USING hudi LOCATION '{lake.path}'")
+    shown = hudi.call(f"CALL show_commit_extra_metadata(table => 'appended_trips', metadata_key => '{key}')")
+    hudi.call("DROP TABLE appended_trips")
+    assert [row["metadata_value"] for row in shown] == ['{"trips":"0"}']
+
+    killed = append_writer({"path": str(lake.path)}, spark.createDataFrame(table_of(FIRST)).schema, overwrite=False)
+    report = killed.append.write(iter(table_of([("dead", 1, 1, "oslo")]).to_batches()), 0, 0, "")
+    (stat,) = (stat_of(text) for text in report.stats)
+    assert stat is not None and (lake.path / stat.path).exists()
+    check(hudi, lake.path, lake.model, "the write of the killed driver is not visible")
+    beat = lake.path / heartbeat_path(BegunWrite.parse(report.begun).instant)
+    os.utime(beat, (0, 0))
+    lake.hudi_writes([("k1", 500, 501, "bern"), ("h1", 1, 503, "oslo")])
+    lake.write([("k1", 600, 601, "bern"), ("n1", 600, 602, "lima")], "upsert")
+    assert not (lake.path / stat.path).exists() and not beat.exists()
+    with pytest.raises(WriteConflict):
+        killed.commit([report])
+    check(hudi, lake.path, lake.model, "a commit after the rollback")

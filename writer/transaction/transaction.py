@@ -17,8 +17,7 @@ from typing import BinaryIO, Final
 
 from penstock.proto.errors import PenstockError, StorageError, TableError, WriteConflict
 from penstock.proto.model.positions import InstantTime
-from penstock.table.config.properties import TableProperties
-from penstock.table.files.markers import MAX_MARKER_BYTES, IoType, marker_folder, marker_path
+from penstock.table.files.markers import IoType, marker_folder, marker_path
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
@@ -26,7 +25,6 @@ from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commit_encoder import encode_commit
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
-from penstock.table.timeline.services.rollback_encoder import RollbackPlan, parse_rollback_plan
 from penstock.writer.metadata_table.partitions import ListedPartitions, drop_metadata_table
 from penstock.writer.metadata_table.update import changes_of, record_files
 from penstock.writer.transaction.clock import newest_time, next_time
@@ -38,13 +36,10 @@ from penstock.writer.transaction.conflicts import (
     first_other_schema,
     is_harmless,
     pending_restores,
-    pending_rollbacks,
     pending_services,
     touched_by,
 )
 from penstock.writer.transaction.heartbeat import (
-    EXPIRES_S,
-    age_s,
     beating,
     heartbeat_path,
     start_heartbeat,
@@ -52,6 +47,7 @@ from penstock.writer.transaction.heartbeat import (
 from penstock.writer.transaction.kept_settings import changed_setting
 from penstock.writer.transaction.lock import CheckLock, table_lock
 from penstock.writer.transaction.markers import attempt_folder, create_partition
+from penstock.writer.transaction.running_writes import can_complete, timeline_path
 
 log = logging.getLogger("penstock.writer")
 
@@ -150,6 +146,10 @@ class Transaction:
             self.is_complete = True
         self._remove_traces()
         return completion if layout == 2 else self.requested_time
+
+    def refuse_ended(self) -> None:
+        """WriteConflict if another writer rolled the write back, or may do so."""
+        self._check_alive(self.table, self.table.unpinned().timeline())
 
     def _record_in_metadata(self, table: HudiTable, timeline: Timeline, metadata: CommitMetadata) -> InstantTime | None:
         """Records the files in the metadata table, or removes it; the completion time there."""
@@ -264,19 +264,6 @@ class Transaction:
             log.warning("table %s: markers of instant %s stay: %s", _name(self.table), self.requested_time, error)
 
 
-def can_complete(
-    table: HudiTable, storage: WritableStorage, timeline: Timeline, requested_time: str, now: datetime
-) -> bool:
-    """Whether a write that has begun may take files and complete: its instant is inflight, its heartbeat has not
-    expired, and nobody has planned to roll it back."""
-    age = age_s(storage, requested_time, now.timestamp())
-    if age is None or age > EXPIRES_S:
-        return False
-    inflight = {item.requested_time for item in timeline.pending if item.state is State.INFLIGHT}
-    targets = {rollback_plan(table, storage, item).target for item in pending_rollbacks(timeline)}
-    return requested_time in inflight - targets
-
-
 def new_time(table: HudiTable, environment: WriteEnvironment, timeline: Timeline, newest: str = "") -> InstantTime:
     """The time of a new instant, or of a completion: later than all times of the timeline, and than `newest`."""
     latest = max(newest_time(timeline), newest)
@@ -295,13 +282,6 @@ def refuse_restoring(table: HudiTable, timeline: Timeline) -> None:
             f"table {_name(table)}: restore {restore.requested_time} is pending: nothing was done; if it was "
             "interrupted, carry it on by `penstock restore`"
         )
-
-
-def rollback_plan(table: HudiTable, storage: WritableStorage, instant: Instant) -> RollbackPlan:
-    """The plan of a pending rollback."""
-    name = instant_file_name(instant.requested_time, Action.ROLLBACK, State.REQUESTED, None, table.properties.layout)
-    data = storage.read_bytes(timeline_path(table.properties, name), MAX_MARKER_BYTES)
-    return parse_rollback_plan(data, instant, table.base_path)
 
 
 def locked(storage: WritableStorage, environment: WriteEnvironment) -> contextlib.AbstractContextManager[CheckLock]:
@@ -374,11 +354,6 @@ def requested_path(instant: str, action: Action, table: HudiTable) -> str:
 def inflight_name(instant: str, action: Action, table: HudiTable) -> str:
     """The name of the inflight file of an instant."""
     return instant_file_name(instant, action, State.INFLIGHT, None, table.properties.layout)
-
-
-def timeline_path(properties: TableProperties, name: str) -> str:
-    """The path of a file of the active timeline."""
-    return f"{properties.timeline_folder}/{name}"
 
 
 def remove_traces(storage: WritableStorage, instant: str) -> None:

@@ -47,21 +47,12 @@ def refuse_random_rows(df: DataFrame, where: str) -> None:
         )
 
 
-def refused_writer(path: str, way: str) -> UnsupportedFeature:
-    """The error of a writer of the data source, with the way out."""
-    return UnsupportedFeature(
-        f"table {redacted_uri(path)}: the format penstock writes nothing, because a data source in Python cannot ask "
-        f"Spark for all rows of a file group in one task: use {way}"
-    )
-
-
 def data_columns(df: DataFrame, planned: PlannedWrite) -> pa.Schema:
     """The columns of the data frame that the write uses: not Hudi's meta columns, and of deletes those of keys.
 
     SchemaMismatch for a missing column, or one that does not fit the table, before the data frame is evaluated.
     """
-    schema = _arrow_schema(df.schema, planned.settings.where)
-    data = pa.schema([field for field in schema if field.name not in META_COLUMNS])
+    data = arrow_columns(df.schema, planned.settings.where)
     planned.preparation.rows(planned.early, data.empty_table())
     return planned.preparation.stored(data.empty_table()).schema
 
@@ -71,11 +62,13 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def _arrow_schema(schema: StructType, where: str) -> pa.Schema:
+def arrow_columns(schema: StructType, where: str) -> pa.Schema:
+    """The columns of a data frame but Hudi's meta columns. SchemaMismatch for a type that no table has."""
     try:
-        return to_arrow_schema(schema, timezone="UTC")
+        columns = to_arrow_schema(schema, timezone="UTC")
     except PySparkException as error:
         raise SchemaMismatch(
             f"{where}: the data frame has a column of a type that no table has: {str(error)[:300]}; cast it, or leave "
             "it out"
         ) from None
+    return pa.schema([field for field in columns if field.name not in META_COLUMNS])

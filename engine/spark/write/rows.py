@@ -108,6 +108,7 @@ class SparkRows:
         stats = [stat for stat in written.values() if stat is not None]
         files = [(stat.path, stat.file_size_bytes) for stat in stats]
         files += [item for stat in stats for item in stat.change_logs.items()]
+        begun.refuse_ended()
         remove_unreported_files(storage, instant, files)
         for number in sorted(written):
             yield plan.writes[number], written[number]

@@ -27,6 +27,8 @@ log = logging.getLogger("penstock.engine.spark")
 
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
 """The property of Spark's tasks with the id of the query."""
+STREAM_WAY: Final = "stream.writeStream.foreachBatch(penstock.spark.sink(path, operation))"
+"""What writes any operation of a stream, for errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +102,7 @@ def sink(
 
     ConfigurationError for an identifier that no commit can hold; other errors when a batch is written.
     """
-    if len(identifier) > MAX_IDENTIFIER_CHARS or not identifier.isprintable():
-        raise ConfigurationError(
-            f"identifier: got {identifier[:80]!r}, expected at most {MAX_IDENTIFIER_CHARS} printable characters"
-        )
+    check_identifier(identifier)
     options = WriteOptions(
         operation=operation,
         index=index,
@@ -115,3 +114,11 @@ def sink(
         metadata=metadata,
     )
     return Sink(str(path), options, identifier)
+
+
+def check_identifier(identifier: str) -> None:
+    """ConfigurationError for the name of a stream that no commit can hold."""
+    if len(identifier) > MAX_IDENTIFIER_CHARS or not identifier.isprintable():
+        raise ConfigurationError(
+            f"identifier: got {identifier[:80]!r}, expected at most {MAX_IDENTIFIER_CHARS} printable characters"
+        )

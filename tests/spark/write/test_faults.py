@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -230,16 +229,6 @@ def test_what_spark_cannot_do_is_refused_by_name(spark: SparkSession, tmp_path: 
         penstock.spark.write(data, in_table)
     assert rows_of(in_table) == sorted(ROWS) and not data_files(path)
     assert penstock.spark.write(data.limit(0), path).instant == "", "no rows, no instant"
-
-
-def test_format_of_the_data_source_names_what_writes(spark: SparkSession, tmp_path: pathlib.Path) -> None:
-    path = create(tmp_path / "t")
-    with pytest.raises(PySparkException, match=r"use penstock.spark.write\(df, path, operation\)"):
-        frame(spark, ROWS).write.format("penstock").mode("append").save(path)
-    stream = spark.readStream.format("rate").load().writeStream.format("penstock").trigger(availableNow=True)
-    with pytest.raises(PySparkException, match=r"foreachBatch\(penstock.spark.sink\(path, operation\)\)"):
-        stream.option("checkpointLocation", str(tmp_path / "c")).start(path).awaitTermination()
-    assert not data_files(path)
 
 
 def test_times_and_texts_are_written_alike_by_all_sessions(spark: SparkSession, tmp_path: pathlib.Path) -> None:

@@ -43,10 +43,10 @@ def test_completion_time_is_the_last_column_of_the_table(golden: Any) -> None:
     assert "_completion_time" not in source(table).schema().names
 
 
-def test_format_writes_nothing_and_names_what_writes(golden: Any) -> None:
+def test_writers_name_what_writes_the_operations_that_they_refuse(golden: Any) -> None:
     """Spark's Python writers get rows in any order, so that a file group would have rows in several tasks."""
-    table = source(golden.table("A_evo_add_column_v9_h120"))
-    schema = table.schema()
+    table = golden.table("A_evo_add_column_v9_h120")
+    schema, table = source(table).schema(), source(table, operation="upsert")
     with pytest.raises(UnsupportedFeature, match=r"use penstock.spark.write\(df, path, operation\)"):
         table.writer(schema, False)
     with pytest.raises(UnsupportedFeature, match=r"foreachBatch\(penstock.spark.sink\(path, operation\)\)"):
