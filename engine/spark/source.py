@@ -115,15 +115,9 @@ class PenstockDataSource(DataSource):
     @hidden_traceback()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """The writer of a stream's inserts. Errors as `writer`; UnsupportedFeature in Spark 4.0."""
-        try:
-            from pyspark.sql.datasource import DataSourceStreamArrowWriter  # noqa: F401 - Spark 4.1
-        except ImportError:
-            from penstock.engine.spark.write.sink import STREAM_WAY
-            from penstock.proto.errors import UnsupportedFeature
+        from penstock.engine.spark.write.data_source_writer import refuse_stream_of_old_spark
 
-            raise UnsupportedFeature(
-                f"the format penstock writes streams in Spark 4.1 or newer: use {STREAM_WAY}"
-            ) from None
+        refuse_stream_of_old_spark()
         from penstock.engine.spark.write.stream_writer import append_stream_writer
 
         return append_stream_writer(self.options, schema, overwrite=overwrite)

@@ -13,6 +13,7 @@ from typing import Final, cast
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
@@ -21,7 +22,7 @@ from penstock.engine.spark.write.appended_files import Append, AppendReport
 from penstock.engine.spark.write.file_groups import stat_of
 from penstock.engine.spark.write.input import arrow_columns
 from penstock.engine.spark.write.rows import task_table
-from penstock.engine.spark.write.sink import QUERY_PROPERTY
+from penstock.engine.spark.write.sink import QUERY_PROPERTY, STREAM_WAY
 from penstock.engine.write.current_table import current_table
 from penstock.engine.write.index.index_choice import BucketIndex
 from penstock.engine.write.operations import Operation, parse_operation
@@ -176,6 +177,12 @@ def roll_back_append(append: Append, begun: BegunWrite | None) -> None:
         storage = append.table.storage()
         with contextlib.suppress(FileNotFoundError):
             roll_back(append.hudi_table(storage), storage, append.environment, begun.instant)
+
+
+def refuse_stream_of_old_spark() -> None:
+    """UnsupportedFeature in Spark 4.0, whose streams have no writer of Arrow batches."""
+    if not hasattr(datasource, "DataSourceStreamArrowWriter"):
+        raise UnsupportedFeature(f"the format penstock writes streams in Spark 4.1 or newer: use {STREAM_WAY}")
 
 
 def refuse_options(options: Mapping[str, str], known: Collection[str]) -> None:

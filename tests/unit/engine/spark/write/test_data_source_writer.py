@@ -18,10 +18,16 @@ from pyspark.sql.types import StructType
 import penstock
 from penstock.engine.spark.write import appended_files
 from penstock.engine.spark.write.appended_files import Append, AppendReport
-from penstock.engine.spark.write.data_source_writer import AppendWriter, append_writer, commit_append, roll_back_append
+from penstock.engine.spark.write.data_source_writer import (
+    AppendWriter,
+    append_writer,
+    commit_append,
+    refuse_stream_of_old_spark,
+    roll_back_append,
+)
 from penstock.engine.spark.write.stream_writer import AppendStreamWriter, append_stream_writer
 from penstock.enumerator.handover.commit_offsets import SPARK_SINK
-from penstock.proto.errors import ConfigurationError, WriteConflict
+from penstock.proto.errors import ConfigurationError, UnsupportedFeature, WriteConflict
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.local_writes import LocalStorage
 from penstock.table.timeline.instants import Action
@@ -185,6 +191,13 @@ def test_batch_of_a_stream_is_committed_once(make_lake: Callable[[Kind], Lake]) 
     assert not lake.table().timeline().pending and len(lake.files()) == 1
     stream_writer(lake).commit([task(stream_writer(lake).append, [("c", 1, "oslo")], query="q")], 4)
     assert lake.rows() == [("b", 1, "bern"), ("c", 1, "oslo")], "the control"
+
+
+def test_stream_is_refused_by_spark_without_its_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_stream_of_old_spark()  # the control
+    monkeypatch.delattr("pyspark.sql.datasource.DataSourceStreamArrowWriter")
+    with pytest.raises(UnsupportedFeature, match=r"in Spark 4\.1 or newer: use stream\.writeStream\.foreachBatch"):
+        refuse_stream_of_old_spark()
 
 
 def test_commit_conflicts_with_inserts_into_the_same_partition(make_lake: Callable[[Kind], Lake]) -> None:
