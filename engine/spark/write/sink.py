@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.spark.write.input import refuse_frame
+from penstock.engine.spark.write.source_positions import source_positions
 from penstock.engine.spark.write.write import planned_write, write_frame
 from penstock.engine.spark.write.written_batches import ArchivedBatches, Batch, BatchSearch
 from penstock.engine.write.planned_write import AlreadyWritten, WriteOptions
@@ -41,7 +42,8 @@ class Sink:
     """How it is written."""
     identifier: str
     """The name of the stream in commits; '' for the id of the query."""
-
+    checkpoint: str
+    """The folder of the query's checkpoint."""
     _archived: ArchivedBatches = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
@@ -59,14 +61,14 @@ class Sink:
         search = BatchSearch(name, self._archived)
         planned = replace(
             planned,
-            extra=batch.metadata(),
             is_done=lambda table: batch.is_in(table, search.newest(table)),
             may_empty_table=False,
         )
         done = planned.is_done(planned.table)
         if not done:
+            positions = source_positions(self.checkpoint, query, batch_id)
             try:
-                write_frame(planned, df)
+                write_frame(replace(planned, extra={**batch.metadata(), **positions}), df)
             except AlreadyWritten:
                 done = True
         if done:
@@ -77,6 +79,7 @@ def sink(
     path: str,
     operation: str = "upsert",
     *,
+    checkpoint: str,
     identifier: str = "",
     index: str | None = None,
     buckets: int | None = None,
@@ -96,11 +99,16 @@ def sink(
     another driver runs the same query. That is an error, because its rows may be others than those of the batch of this
     number. A batch without rows makes no commit, whatever the operation.
 
+    checkpoint: the folder of the query's option checkpointLocation, from which the positions of the batch in its
+    sources are read. The commit stores them: the offsets of Kafka's topics, at which a hybrid read of the table
+    continues, and positions in tables that Penstock streams.
+
     identifier: the name of the stream in commits, printable; by default the id of the query, which it keeps as long as
     its checkpoint. Several sinks of one table in one function of `foreachBatch` need an identifier each, or the second
     one takes the commit of the first one for its own. The other arguments are those of `penstock.spark.write`.
 
-    ConfigurationError for an identifier that no commit can hold; other errors when a batch is written.
+    ConfigurationError for an identifier that no commit can hold; other errors when a batch is written, among them
+    ConfigurationError for a folder that is not the checkpoint of the query.
     """
     check_identifier(identifier)
     options = WriteOptions(
@@ -113,7 +121,7 @@ def sink(
         time_partitions=time_partitions or {},
         metadata=metadata,
     )
-    return Sink(str(path), options, identifier)
+    return Sink(str(path), options, identifier, str(checkpoint))
 
 
 def check_identifier(identifier: str) -> None:

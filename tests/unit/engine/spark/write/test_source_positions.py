@@ -47,9 +47,7 @@ def test_folders_that_are_not_the_checkpoint_of_the_query_are_refused(tmp_path: 
     folder = checkpoint_of(tmp_path, "-")
     with pytest.raises(ConfigurationError, match=f"of query '{QUERY}', expected that of query other"):
         source_positions(folder, "other", 7)
-    with pytest.raises(
-        ConfigurationError, match=r"lacks offsets/8, .* progress tracking is not supported"
-    ):
+    with pytest.raises(ConfigurationError, match=r"lacks offsets/8, .* progress tracking is not supported"):
         source_positions(folder, QUERY, 8)
     (tmp_path / "metadata").write_text('["id"]')
     with pytest.raises(ConfigurationError, match="is the checkpoint of query '', expected"):
