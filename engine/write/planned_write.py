@@ -118,6 +118,8 @@ class PlannedWrite:
     """Assigns rows to file groups."""
     extra: Mapping[str, str] = field(default_factory=dict)
     """Extra metadata of the commit, beside the schema."""
+    commits_without_rows: bool = False
+    """Whether a write without rows completes an instant too, for its extra metadata."""
     is_done: Callable[[HudiTable], bool] = lambda table: False
     """Whether another process has completed the same write. Asked if an instant completed since `early`, and under the
     lock when the write completes."""
@@ -191,6 +193,8 @@ class PlannedWrite:
         record a schema of key columns alone."""
         if (self.operation.deletes or self.operation.deletes_partitions) and self.early.record is None:
             return True
+        if self.commits_without_rows:
+            return False
         if self.operation.deletes_partitions:
             return not self._replaced(self.early, rows)
         return rows.is_empty and not (self.operation.replaces_table and self.may_empty_table)

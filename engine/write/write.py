@@ -13,7 +13,7 @@ from penstock.engine.write.results import WriteResult
 from penstock.table.timeline.commits import WriteStat
 from penstock.writer.index.new_groups import FileSizes
 from penstock.writer.index.slices import GroupWrite
-from penstock.writer.rows.chunks import Data, batches_of
+from penstock.writer.rows.chunks import Batches, Data, batches_of
 from penstock.writer.rows.write_schema import WriteSchema
 from penstock.writer.transaction.transaction import Transaction
 
@@ -45,8 +45,12 @@ def write(
         update_partition_path=update_partition_path,
         metadata=metadata,
     )
-    planned = open_write(str(path), options)
-    with incoming_rows(planned.preparation, planned.assigner, planned.early, batches_of(data)) as rows:
+    return write_batches(open_write(str(path), options), batches_of(data))
+
+
+def write_batches(planned: PlannedWrite, data: Batches) -> WriteResult:
+    """Carries out a planned write of Arrow data. Errors of `penstock.write`."""
+    with incoming_rows(planned.preparation, planned.assigner, planned.early, data) as rows:
         return planned.run(_ArrowRows(planned, rows))
 
 
