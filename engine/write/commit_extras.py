@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from penstock.table.hudi_table import HudiTable
+from penstock.table.timeline.settled_reads import read_current
 
 
 def newest_extra(table: HudiTable, key: str) -> str | None:
-    """The value of a key in the newest commit that has it; None if no commit has."""
-    return next((extra[key] for extra in newest_first(table) if key in extra), None)
+    """The value of a key in the newest commit that has it, in the timeline as it is now; None if no commit has."""
+    return read_current(lambda: next((extra[key] for extra in _newest_first(table.pinned()) if key in extra), None))
 
 
-def newest_first(table: HudiTable) -> Iterator[Mapping[str, str]]:
+def _newest_first(pinned: HudiTable) -> Iterator[Mapping[str, str]]:
     """The extra metadata of the completed writes, the newest first; archived ones after the active ones."""
-    for instant in reversed(table.timeline().completed_writes):
-        yield table.commit(instant).extra
-    if table.has_archived():
-        commits = table.archive().commits
+    for instant in reversed(pinned.timeline().completed_writes):
+        yield pinned.commit(instant).extra
+    if pinned.has_archived():
+        commits = pinned.archive().commits
         for requested in sorted(commits, reverse=True):
             yield commits[requested].extra

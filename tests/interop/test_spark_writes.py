@@ -163,7 +163,9 @@ def test_hudi_reads_a_stream_and_the_batches_of_its_commits(spark: Any, hudi: An
     stream = spark.readStream.schema(spark.createDataFrame(table_of(FIRST)).schema).option("maxFilesPerTrigger", 1)
     query = (
         stream.parquet(f"{folder}/batch=*")
-        .writeStream.foreachBatch(penstock.spark.sink(str(lake.path), identifier="trips"))
+        .writeStream.foreachBatch(
+            penstock.spark.sink(str(lake.path), checkpoint=str(tmp_path / "checkpoint"), identifier="trips")
+        )
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
         .start()

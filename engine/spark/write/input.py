@@ -29,7 +29,7 @@ def refuse_frame(df: DataFrame, path: str) -> None:
     if df.isStreaming:
         raise ConfigurationError(
             f"table {redacted_uri(path)}: got a streaming data frame, expected one of a batch: use "
-            "stream.writeStream.foreachBatch(penstock.spark.sink(path, …))"
+            "stream.writeStream.foreachBatch(penstock.spark.sink(path, checkpoint=…))"
         )
 
 

@@ -28,7 +28,7 @@ log = logging.getLogger("penstock.engine.spark")
 
 QUERY_PROPERTY: Final = "sql.streaming.queryId"
 """The property of Spark's tasks with the id of the query."""
-STREAM_WAY: Final = "stream.writeStream.foreachBatch(penstock.spark.sink(path, operation))"
+STREAM_WAY: Final = "stream.writeStream.foreachBatch(penstock.spark.sink(path, operation, checkpoint=folder))"
 """What writes any operation of a stream, for errors."""
 
 

@@ -40,6 +40,11 @@ class Stream:
         os.utime(file, (self.files, self.files))  # Spark takes files in the order of their times
         self.files += 1
 
+    def sink(self, *operation: str, checkpoint: str = "checkpoint", **options: Any) -> Write:
+        """The sink of a query with this checkpoint."""
+        folder = str(self.folder / checkpoint)
+        return penstock.spark.sink(self.path, *operation, checkpoint=folder, **options)
+
     def run(self, write: Write, checkpoint: str = "checkpoint") -> None:
         """Runs the query until it has no more input."""
         data = self.spark.readStream.schema("id string, seq long, city string").option("maxFilesPerTrigger", 1)
@@ -69,14 +74,14 @@ def test_batch_of_a_crash_between_commit_and_checkpoint_is_written_once(
 ) -> None:
     """An insert would repeat its rows."""
     stream = Stream(spark, tmp_path, kind="copy_on_write", index="simple")
-    sink = penstock.spark.sink(stream.path, "insert")
+    sink = stream.sink("insert")
     stream.add("a", "b")
     stream.add("c")
     stream.add("d", "e")
     with pytest.raises(StreamingQueryException):
         stream.run(crashing(sink, 1))
     assert [row[0] for row in rows_of(stream.path)] == ["a", "b", "c"]
-    stream.run(penstock.spark.sink(stream.path, "insert"))
+    stream.run(stream.sink("insert"))
     assert [row[0] for row in rows_of(stream.path)] == ["a", "b", "c", "d", "e"]
     query = json.loads((tmp_path / "checkpoint/metadata").read_text())["id"]
     assert stream.batches() == [{query: str(number)} for number in range(3)]
@@ -93,15 +98,15 @@ def test_two_queries_write_one_table_and_a_named_stream_keeps_its_checkpoint(
 ) -> None:
     stream = Stream(spark, tmp_path, kind="copy_on_write", index="simple")
     stream.add("a")
-    stream.run(penstock.spark.sink(stream.path, identifier="names"))
-    stream.run(penstock.spark.sink(stream.path), "other")
+    stream.run(stream.sink(identifier="names"))
+    stream.run(stream.sink(checkpoint="other"), "other")
     first, second = stream.batches()
     assert first == {"names": "0"} and list(second.values()) == ["0"], "no batch was skipped for the other's"
     stream.add("b")
     with pytest.raises(StreamingQueryException, match="which has another checkpoint: their numbers do not"):
-        stream.run(penstock.spark.sink(stream.path, identifier="names"), "new")
+        stream.run(stream.sink(checkpoint="new", identifier="names"), "new")
     shutil.rmtree(tmp_path / "new")
-    stream.run(penstock.spark.sink(stream.path, identifier="names"))
+    stream.run(stream.sink(identifier="names"))
     assert stream.batches()[2] == {"names": "1"}
     assert [row[0] for row in rows_of(stream.path)] == ["a", "b"]
 
@@ -109,7 +114,7 @@ def test_two_queries_write_one_table_and_a_named_stream_keeps_its_checkpoint(
 def test_batch_without_rows_makes_no_commit(spark: SparkSession, tmp_path: pathlib.Path) -> None:
     """Not even of an overwrite of the table, which would empty it."""
     stream = Stream(spark, tmp_path, kind="copy_on_write", index="simple")
-    sink = penstock.spark.sink(stream.path, "insert_overwrite_table")
+    sink = stream.sink("insert_overwrite_table")
     stream.add("a", "b")
     stream.add()
     stream.run(lambda df, batch_id: sink(df.filter("id <> 'x'"), batch_id))

@@ -49,5 +49,7 @@ def test_writers_name_what_writes_the_operations_that_they_refuse(golden: Any) -
     schema, table = source(table).schema(), source(table, operation="upsert")
     with pytest.raises(UnsupportedFeature, match=r"use penstock.spark.write\(df, path, operation\)"):
         table.writer(schema, False)
-    with pytest.raises(UnsupportedFeature, match=r"foreachBatch\(penstock.spark.sink\(path, operation\)\)"):
+    with pytest.raises(
+        UnsupportedFeature, match=r"foreachBatch\(penstock.spark.sink\(path, operation, checkpoint=folder\)\)"
+    ):
         table.streamWriter(schema, False)

@@ -48,6 +48,12 @@ def frame(query: str = "q") -> Any:
     return SimpleNamespace(isStreaming=False, sparkSession=SimpleNamespace(sparkContext=context))
 
 
+@pytest.fixture(autouse=True)
+def positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The positions in the checkpoint `c` are those of the batch (`test_source_positions`)."""
+    monkeypatch.setattr(sink_module, "source_positions", lambda checkpoint, query, batch: {checkpoint: str(batch)})
+
+
 @pytest.mark.parametrize("kind", [KIND, (6, "copy_on_write", "simple")])
 def test_newest_batch_is_that_of_the_newest_commit_of_the_stream(make_lake: Callable[[Kind], Lake], kind: Kind) -> None:
     lake = make_lake(kind)
@@ -81,7 +87,7 @@ def test_batch_is_written_unless_the_table_has_it(
     make_lake: Callable[[Kind], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake, written = make_lake(KIND), []
-    write = sink(str(lake.path))
+    write = sink(str(lake.path), checkpoint="c")
 
     def recorded(planned: PlannedWrite, df: Any) -> None:
         written.append(dict(planned.extra))
@@ -92,8 +98,8 @@ def test_batch_is_written_unless_the_table_has_it(
         write(frame(), number)
     assert [one[SPARK_SINK] for one in written] == ['{"q":"0"}', '{"q":"1"}', '{"q":"4"}']
     write(frame("p"), 0)
-    assert written[-1] == {SPARK_SINK: '{"p":"0"}', QUERY: "p"}
-    named = Sink(str(lake.path), WriteOptions(), "s")
+    assert written[-1] == {SPARK_SINK: '{"p":"0"}', QUERY: "p", "c": "0"}
+    named = Sink(str(lake.path), WriteOptions(), "s", "c")
     named(frame("p"), 0)
     with pytest.raises(
         ConfigurationError, match=r"stream 's': the newest batch in the table, 0, is of query p, and batch 1 is"
@@ -116,7 +122,7 @@ def test_batch_that_another_process_commits_meanwhile_is_not_written_twice(
             raise
 
     monkeypatch.setattr(sink_module, "write_frame", slow)
-    sink(str(lake.path))(frame(), 5)
+    sink(str(lake.path), checkpoint="c")(frame(), 5)
     assert ends == ["already written"]
     assert [key for key, _, _ in lake.rows()] == ["theirs"]
     assert not lake.table().timeline().pending, "our instant was rolled back"
@@ -142,12 +148,12 @@ def test_second_driver_that_completes_a_batch_first_is_seen_under_the_lock(
             raise
 
     monkeypatch.setattr(sink_module, "write_frame", other_driver)
-    sink(str(lake.path))(frame(), 5)
+    sink(str(lake.path), checkpoint="c")(frame(), 5)
     assert ends == ["already written"]
     assert lake.rows() == [("theirs", 1, "bern")]
     assert not lake.table().timeline().pending and len(lake.files()) == 1, "our instant was rolled back"
     monkeypatch.setattr(sink_module, "write_frame", lambda planned, df: _run(planned, [("ours", 1, "oslo")]))
-    sink(str(lake.path), identifier="another stream")(frame(), 5)
+    sink(str(lake.path), checkpoint="c", identifier="another stream")(frame(), 5)
     assert lake.rows() == [("ours", 1, "oslo"), ("theirs", 1, "bern")], "the control"
 
 
@@ -159,7 +165,7 @@ def test_batch_with_a_lower_number_is_refused(
     lake, written = make_lake(KIND), []
     monkeypatch.setattr(sink_module, "write_frame", lambda planned, df: written.append(dict(planned.extra)))
     commit(lake, {SPARK_SINK: '{"s":"5"}', QUERY: query})
-    write = sink(str(lake.path), identifier="s")
+    write = sink(str(lake.path), checkpoint="c", identifier="s")
     for number in (0, 4):
         with pytest.raises(ConfigurationError, match=f"got batch {number}, and the table has batch 5 already"):
             write(frame("q"), number)
@@ -174,12 +180,12 @@ def test_two_sinks_of_one_function_need_an_identifier_each(
 ) -> None:
     lake = make_lake(KIND)
     monkeypatch.setattr(sink_module, "write_frame", lambda planned, df: commit(lake, dict(planned.extra)))
-    sink(str(lake.path), "upsert")(frame(), 0)
+    sink(str(lake.path), "upsert", checkpoint="c")(frame(), 0)
     with pytest.raises(
         ConfigurationError, match=r"batch 0, written by operation UPSERT, and this sink's operation is DEL"
     ):
-        sink(str(lake.path), "delete")(frame(), 0)
-    sink(str(lake.path), "delete", identifier="deletes")(frame(), 0)
+        sink(str(lake.path), "delete", checkpoint="c")(frame(), 0)
+    sink(str(lake.path), "delete", checkpoint="c", identifier="deletes")(frame(), 0)
     assert newest_batch(lake, "deletes") is not None
 
 
@@ -247,10 +253,10 @@ def test_frames_and_names_that_no_commit_can_have_are_refused(make_lake: Callabl
     lake = make_lake(KIND)
     for name in ("line\nend", "x" * 501):
         with pytest.raises(ConfigurationError, match="identifier: got"):
-            sink(str(lake.path), identifier=name)
+            sink(str(lake.path), checkpoint="c", identifier=name)
     with pytest.raises(ConfigurationError, match="batch 0 is of no streaming query"):
-        sink(str(lake.path))(frame(""), 0)
+        sink(str(lake.path), checkpoint="c")(frame(""), 0)
     connect = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
     with pytest.raises(UnsupportedFeature, match="a data frame of Spark Connect cannot be written yet"):
-        sink(str(lake.path))(connect, 0)
+        sink(str(lake.path), checkpoint="c")(connect, 0)
     assert not lake.files()
