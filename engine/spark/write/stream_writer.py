@@ -26,6 +26,7 @@ from penstock.engine.spark.write.data_source_writer import (
     written_by_task,
 )
 from penstock.engine.spark.write.sink import STREAM_WAY, check_identifier
+from penstock.engine.spark.write.source_positions import source_positions
 from penstock.engine.spark.write.written_batches import Batch, BatchSearch
 from penstock.engine.write.planned_write import AlreadyWritten
 from penstock.proto.errors import InvariantViolation
@@ -40,8 +41,10 @@ _OPTIONS_OF_STREAM: Final = frozenset({"checkpointlocation", "identifier"})
 class AppendStreamWriter(DataSourceStreamArrowWriter):
     """Writes a micro-batch."""
 
-    def __init__(self, append: Append, identifier: str) -> None:
-        self.append, self.identifier = append, identifier
+    def __init__(self, append: Append, identifier: str, checkpoint: str) -> None:
+        """`identifier`: the name of the stream; '' for the id of the query. `checkpoint`: the folder of the query; ''
+        if only Spark's settings have it: then the commits have no positions of the sources."""
+        self.append, self.identifier, self.checkpoint = append, identifier, checkpoint
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes the rows of a task. Errors of `Append.write`."""
@@ -65,8 +68,9 @@ class AppendStreamWriter(DataSourceStreamArrowWriter):
             def is_done(now: HudiTable) -> bool:
                 return batch.is_in(now, search.newest(now))
 
+            positions = source_positions(self.checkpoint, query, batchId) if self.checkpoint else {}
             try:
-                commit_append(self.append, reports, batch.metadata(), is_done)
+                commit_append(self.append, reports, {**batch.metadata(), **positions}, is_done)
             except AlreadyWritten:
                 log.info("%s: batch %d of %s is in the table already", table.settings.where, batchId, name)
 
@@ -82,4 +86,5 @@ def append_stream_writer(options: Mapping[str, str], schema: StructType, *, over
     refuse_options(options, OPTIONS | _OPTIONS_OF_STREAM)
     identifier = options.get("identifier", "")
     check_identifier(identifier)
-    return AppendStreamWriter(planned_append(options, schema, overwrite=overwrite, way=STREAM_WAY), identifier)
+    append = planned_append(options, schema, overwrite=overwrite, way=STREAM_WAY)
+    return AppendStreamWriter(append, identifier, options.get("checkpointlocation", ""))

@@ -13,6 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import penstock
+import penstock.spark
+from penstock.engine.spark.write.source_positions import SINK_POSITIONS
+from penstock.enumerator.handover.commit_offsets import SINK_OFFSETS
 from penstock.table.hudi_table import open_table
 from tests.spark.write.tables import committed_files, create, data_files, frame, rows_of
 from tests.spark.write.test_sink import Stream
@@ -157,6 +160,29 @@ def test_named_stream_keeps_its_checkpoint(spark: SparkSession, tmp_path: pathli
     assert [row[0] for row in rows_of(stream.path)] == ["a"] and not pending(stream.path)
     stream.start(identifier="names")
     assert stream.batches() == [{"names": "0"}, {"names": "1"}]
+
+
+def test_commits_have_the_positions_of_their_sources(spark: SparkSession, tmp_path: pathlib.Path) -> None:
+    """By the format and by the sink."""
+    source = create(tmp_path / "source", kind="copy_on_write", index="simple")
+    append(frame(spark, ROWS), source)
+    columns = spark.readStream.format("penstock").load(source).select("id", "seq", "city")
+    for way in ("format", "sink"):
+        path, checkpoint = create(tmp_path / way, kind="copy_on_write", index="simple"), str(tmp_path / f"{way}-state")
+        stream = columns.writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+        if way == "format":
+            query = stream.format("penstock").start(path)
+        else:
+            query = stream.foreachBatch(penstock.spark.sink(path, "insert", checkpoint=checkpoint)).start()
+        query.awaitTermination()
+        assert rows_of(path) == sorted(ROWS)
+        table = open_table(path)
+        (instant,) = table.timeline().completed_writes
+        extra = table.commit(instant).extra
+        (position,) = json.loads(extra[SINK_POSITIONS])
+        (written,) = open_table(source).timeline().completed_writes
+        assert position["order_key"] == written.completion_time and position["source"] == 0
+        assert extra[SINK_OFFSETS] == "{}"
 
 
 def test_stream_that_the_format_does_not_write_is_refused_by_name(spark: SparkSession, tmp_path: pathlib.Path) -> None:
