@@ -39,7 +39,7 @@ RAISED = {
 }
 """File -> the kind of each place that creates the error."""
 
-WRITING = ("engine/write/", "engine/table_services/", "writer/", "table/storage/local_writes.py")
+WRITING = ("engine/write/", "engine/spark/write/", "engine/table_services/", "writer/", "table/storage/local_writes.py")
 """Where writes refuse tables that they would damage (`docs/guides/write.md`). A read refuses none of them."""
 
 REFUSED_SETTINGS = {

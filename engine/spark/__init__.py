@@ -2,7 +2,8 @@
 
 * In the planner processes of Spark: `source`, `stored_options`, `planning`, `batch_reader`, `stream.reader`.
 * In the Python workers: `task`, `schema.casting`, `schema.narrowing`. `interpreter` starts both kinds of process.
-* In the user's program: `watermark.eviction`, `stream.await_end`, `query`, `catalog` (`penstock.spark`).
+* In the user's program: `watermark.eviction`, `stream.await_end`, `query`, `catalog`, `write`, whose
+  tasks run in the workers (`penstock.spark`).
 
 Not here: the functions that users import (`penstock.spark`).
 """

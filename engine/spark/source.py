@@ -17,6 +17,7 @@ from penstock.engine.spark.tracebacks import hidden_traceback
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
     from pyspark.sql.types import StructType
 
     from penstock.engine.spark.batch_reader import PenstockBatchReader
@@ -103,6 +104,23 @@ class PenstockDataSource(DataSource):
             raise
         except PenstockError as error:
             return RefusedStreamReader(error)
+
+    @hidden_traceback()
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer of inserts. Errors of `append_writer`, which name the function that writes other operations."""
+        from penstock.engine.spark.write.data_source_writer import append_writer
+
+        return append_writer(self.options, schema, overwrite=overwrite)
+
+    @hidden_traceback()
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """The writer of a stream's inserts. Errors as `writer`; UnsupportedFeature in Spark 4.0."""
+        from penstock.engine.spark.write.data_source_writer import refuse_stream_of_old_spark
+
+        refuse_stream_of_old_spark()
+        from penstock.engine.spark.write.stream_writer import append_stream_writer
+
+        return append_stream_writer(self.options, schema, overwrite=overwrite)
 
     def _load(self, entry_point: EntryPoint, schema: StructType) -> tuple[Loaded, StructType]:
         """What a reader needs; for a table of Spark's catalog with the options that its schema stores."""

@@ -22,7 +22,7 @@ _KEYS: Final = (
     "from", "to", "then", "without", "into", "pattern", "exclude", "server", "key", "source_column", "columns",
     "options",
 )  # fmt: skip
-_KINDS: Final = ("duckdb", "postgresql", "delta", "parquet")
+_KINDS: Final = ("duckdb", "postgresql", "delta", "parquet", "hudi")
 _PLACES: Final = ("schema", "host", "port", "dbname")
 """Parameters of a PostgreSQL URL that select the target."""
 _OPTION_TYPES: Final = (str, bool, int)
@@ -36,7 +36,7 @@ class TargetUrl:
     """Where a target is."""
 
     kind: str
-    """`duckdb`, `postgresql`, `delta` or `parquet`."""
+    """`duckdb`, `postgresql`, `delta`, `parquet` or `hudi`."""
     place: str = field(repr=False)
     """A path or URI, or for PostgreSQL the whole URL."""
 

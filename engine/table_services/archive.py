@@ -44,7 +44,8 @@ from penstock.writer.table_services.retention import (
     reader_position,
 )
 from penstock.writer.transaction.failed_writes import remove_traces_of_ended
-from penstock.writer.transaction.transaction import locked, remove_traces, timeline_path
+from penstock.writer.transaction.running_writes import timeline_path
+from penstock.writer.transaction.transaction import locked, remove_traces
 
 _CHUNK_BYTES: Final = 64 << 20
 """Size of the state files of the instants that are archived in one file, unless one has more."""

@@ -44,12 +44,12 @@ from penstock.writer.transaction.failed_writes import (
 )
 from penstock.writer.transaction.heartbeat import is_beating
 from penstock.writer.transaction.rollback_requests import requests_of
+from penstock.writer.transaction.running_writes import timeline_path
 from penstock.writer.transaction.transaction import (
     WriteEnvironment,
     joined,
     locked,
     new_time,
-    timeline_path,
 )
 
 _MAX_BYTES = 1 << 28

@@ -21,7 +21,8 @@ from penstock.table.timeline.active import Timeline, list_timeline
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name, parse_instant_file
 from penstock.table.timeline.services.savepoints import Savepoint, encode_savepoint
 from penstock.writer.transaction.failed_writes import completed_name
-from penstock.writer.transaction.transaction import WriteEnvironment, locked, refuse_restoring, timeline_path
+from penstock.writer.transaction.running_writes import timeline_path
+from penstock.writer.transaction.transaction import WriteEnvironment, locked, refuse_restoring
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.write.current_table import CurrentTable
+from penstock.engine.write.operations import Operation
 from penstock.engine.write.settings import WriteSettings
 from penstock.proto.errors import InvariantViolation, WriteConflict
 from penstock.reader.merge.fold import RecordKind
@@ -31,6 +32,7 @@ from penstock.writer.index.slices import GroupWrite, LatestSlice
 from penstock.writer.rows.keyed_rows import KeyedRows
 from penstock.writer.rows.row_operations import counted, has_operations
 from penstock.writer.rows.write_schema import WriteSchema
+from penstock.writer.transaction.attempt_files import AttemptFiles
 from penstock.writer.transaction.transaction import Transaction, joined
 
 _MAX_LOG_VERSIONS: Final = 10_000
@@ -38,17 +40,21 @@ _MAX_LOG_VERSIONS: Final = 10_000
 
 @dataclass(slots=True, kw_only=True)
 class FileWrites:
-    """Writes the files of a transaction. For one thread."""
+    """Writes the files of a transaction. For one thread. The number of a file, which is part of its write token and of
+    the sequence numbers of its rows, is unique in the instant."""
 
-    transaction: Transaction
-    """The transaction."""
+    transaction: Transaction | AttemptFiles
+    """The transaction, or what creates the files of an attempt at a part of it."""
     current: CurrentTable
     """The table at its beginning."""
     settings: WriteSettings
     """The table's settings."""
     schemas: WriteSchema
     """The schema of the write."""
-    _task: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    attempt: str = "0-0"
+    """The rest of the write token, which no other attempt at the same file has."""
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    """The numbers of the files."""
 
     @property
     def record(self) -> RecordSchema:
@@ -60,13 +66,23 @@ class FileWrites:
         """The columns of the files."""
         return arrow_schema(self.record)
 
+    def group(self, write: GroupWrite, rows: KeyedRows, operation: Operation) -> WriteStat | None:
+        """The file of a group that the operation writes. None if the rows are deletes of keys that the table lacks."""
+        is_merge_on_read = self.settings.properties.is_merge_on_read
+        is_changelog = is_merge_on_read and has_operations(rows.rows)
+        if write.latest is None and (not is_changelog or operation.replaces or operation.only_new_groups):
+            return self.new_base(write, rows)
+        if is_merge_on_read and not write.rewrites:
+            return self.log(write, rows)
+        return self.rewritten_base(write, rows, appends=not operation.searches_keys)
+
     def new_base(self, write: GroupWrite, rows: KeyedRows) -> WriteStat | None:
         """A base file of a new group; deletes of keys that the table does not have are left out. None without rows."""
         data = rows.data()
         if not len(data):
             return None
-        task = next(self._task)
-        name = base_file_name(write.file_id, f"{task}-0-0", self.transaction.requested_time)
+        task = next(self.numbers)
+        name = base_file_name(write.file_id, f"{task}-{self.attempt}", self.transaction.requested_time)
         stamp = RowStamp(self.transaction.requested_time, task, write.partition, name)
         place = (write.partition, name)
         rows_of_file = _stamped(stamp, data)
@@ -79,15 +95,15 @@ class FileWrites:
         latest = write.latest
         if latest is None:
             raise InvariantViolation(f"rewrite of the new file group {write.file_id}")
-        task = next(self._task)
-        name = base_file_name(write.file_id, f"{task}-0-0", self.transaction.requested_time)
+        task = next(self.numbers)
+        name = base_file_name(write.file_id, f"{task}-{self.attempt}", self.transaction.requested_time)
         stamp = RowStamp(self.transaction.requested_time, task, write.partition, name)
         counts = RewriteCounts()
         names = tuple(self.schema.names)
         change_logs: dict[str, int] = {}
         with (
             self.current.base_file(latest, self.record, names) as base,
-            self._change_log(write, f"{task}-0-0", change_logs) as changes,
+            self._change_log(write, f"{task}-{self.attempt}", change_logs) as changes,
         ):
             expected = base.num_rows + len(rows)
             if appends:
@@ -115,7 +131,7 @@ class FileWrites:
         """A log file: the rows and deletes of a group, which may be new. The base file is not read. Rows that have an
         operation are stored in their order, also those that delete."""
         latest = write.latest
-        task = next(self._task)
+        task = next(self.numbers)
         instant = self.transaction.requested_time
         stamp = RowStamp(instant, task, write.partition, write.file_id, keeps_operations=True)
         is_changelog = has_operations(rows.rows)
@@ -129,7 +145,7 @@ class FileWrites:
         layout = self.settings.properties.layout
         version = 1 if layout == 2 else 1 + _newest_version(latest)
         named = instant if layout == 2 or latest is None else latest.key
-        name = log_file_name(write.file_id, named, version, f"{task}-0-0")
+        name = log_file_name(write.file_id, named, version, f"{task}-{self.attempt}")
         try:
             with self.transaction.data_file(write.partition, name, self._log_type) as file:
                 size = sum(file.write(block) for block in blocks)

@@ -15,11 +15,10 @@ from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.table.files.slices import GroupId
 from penstock.writer.files.spilled_rows import SpilledRows
 from penstock.writer.index.new_groups import FileSizes, files_of_new_rows, write_of_new_rows
-from penstock.writer.index.slices import GroupWrite
+from penstock.writer.index.slices import NO_ROWS, GroupWrite
 from penstock.writer.rows.keyed_rows import KeyedRows, compacted
 from penstock.writer.rows.partition_paths import RowPartitions
 
-_NO_ROWS: Final = np.zeros(0, np.int64)
 _KIND: Final = pa.field("_penstock_kind", pa.uint8())
 
 
@@ -63,13 +62,13 @@ class LocatedPartition:
         new = _Sequence(self.rows.batches(self.new_part))
         locked = self.current.slices.locked
         for item, count in files_of_new_rows(self.rows.num_rows(self.new_part), fillable, locked, sizes):
-            write = write_of_new_rows(self.partition, item, _NO_ROWS, self.assigner.new_file_id)
+            write = write_of_new_rows(self.partition, item, NO_ROWS, self.assigner.new_file_id)
             own = self.rows.batches(left.pop(item.file_id)) if item and item.file_id in left else ()
             yield self._checked(write), self._prepared([*own, *new.take(count)])
         for item in self.current.slices.of(self.partition):
             if item.file_id in left and self.rows.num_rows(left[item.file_id]):
                 has_copies = item.group in self.repeated
-                write = self.assigner.write_of_slice(self.current, item, _NO_ROWS, has_copies=has_copies)
+                write = self.assigner.write_of_slice(self.current, item, NO_ROWS, has_copies=has_copies)
                 yield self._checked(write), self._prepared(self.rows.batches(left[item.file_id]))
 
     def _checked(self, write: GroupWrite) -> GroupWrite:

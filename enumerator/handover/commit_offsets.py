@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias, assert_never
 
 from penstock.enumerator.handover.offset_formats import (
+    NO_TOPICS,
     Format,
     NotKafka,
     SinkBatch,
@@ -30,6 +31,9 @@ CONNECT: Final = "kafka.commit.offsets"
 FLINK: Final = "HoodieMetadataKey"
 FLINK_CHECKPOINT: Final = "flink_checkpoint_id"
 SPARK_SINK: Final = "_hudi_streaming_sink_checkpoint"
+SINK_OFFSETS: Final = "penstock.streaming.kafka.offsets"
+"""Holds the offsets of the batch in a commit of Penstock's sink in Spark, beside SPARK_SINK. NO_TOPICS if its query
+reads no topic."""
 NEVER_A_POSITION: Final = (
     "deltastreamer.checkpoint.reset_key",
     "deltastreamer.checkpoint.ignore_key",
@@ -113,6 +117,7 @@ KNOWN_KEYS: Final = (
     OffsetsKey(STREAMER_V1, Format.STREAMER, WriterKind.STREAMER),
     OffsetsKey(CONNECT, Format.CONNECT, WriterKind.CONNECT),
     OffsetsKey(FLINK, Format.FLINK, WriterKind.FLINK),
+    OffsetsKey(SINK_OFFSETS, Format.JSON, WriterKind.SPARK),
     OffsetsKey(SPARK_SINK, Format.SPARK, WriterKind.SPARK),
 )
 """The keys of the known writers. If a commit has several, the first one counts."""
@@ -180,11 +185,13 @@ def offsets_of_commit(
     """
     other_source: OtherSource | None = None
     for source in _keys(named):
+        if source.key == SPARK_SINK and SINK_OFFSETS in commit.extra:  # the offsets of that batch
+            continue
         text = commit.extra.get(source.key)
         if text is None or not text.strip():
             continue
         try:
-            positions = _positions(source, text, topic, batch_offsets)
+            positions = _positions(source, text, topic, batch_offsets, _identifier(commit, source))
         except MalformedOffsets as error:
             raise FormatError(
                 f"{commit}, key {source.key}: {error}; name the key that holds the offsets and its format "
@@ -208,11 +215,21 @@ def _keys(named: NamedKey | None) -> Iterator[OffsetsKey]:
     yield from (known for known in KNOWN_KEYS if named is None or known.key != named.key)
 
 
+def _identifier(commit: LakeCommit, source: OffsetsKey) -> str:
+    """The identifier of the writer of a key; for SINK_OFFSETS that of the only batch beside it."""
+    if source.writer is WriterKind.NAMED:
+        return source.key
+    if source.key != SINK_OFFSETS or SPARK_SINK not in commit.extra:
+        return ""
+    batches = parse_sink(commit.extra[SPARK_SINK])
+    return batches[0].identifier if len(batches) == 1 else ""
+
+
 def _positions(
-    source: OffsetsKey, text: str, topic: str, batch_offsets: BatchOffsets
+    source: OffsetsKey, text: str, topic: str, batch_offsets: BatchOffsets, identifier: str
 ) -> tuple[WriterPosition, ...] | OtherSource | None:
     key = source.key
-    writer = Writer(source.writer, key if source.writer is WriterKind.NAMED else "")
+    writer = Writer(source.writer, identifier)
     match source.format:
         case Format.STREAMER:
             offsets = parse_streamer(text)
@@ -227,7 +244,8 @@ def _positions(
             entries = parse_flink(text)
             return None if entries is None else _of_topic(writer, key, (entries,), topic)
         case Format.JSON:
-            return _of_topic(writer, key, parse_topics(text), topic)
+            maps = () if key == SINK_OFFSETS and text == NO_TOPICS else parse_topics(text)
+            return _of_topic(writer, key, maps, topic)
         case Format.SPARK:
             return _of_sink(key, parse_sink(text), topic, batch_offsets)
         case _:

@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
 from penstock.enumerator.handover.offsets import MAX_PARTITIONS, MalformedOffsets, OffsetMap, check_topic, number
+from penstock.proto.codec.hybrid_json import place_from_json
+from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.hybrid import Phase
 
 MAX_CHARS: Final = 4 << 20
 """Longest text that is parsed, in characters."""
 MAX_TOPICS: Final = 1_000
 MAX_IDENTIFIER_CHARS: Final = 500
+NO_TOPICS: Final = "{}"
+"""The offsets of a query that reads no topic."""
 
 _FLINK_PREFIX: Final = "kafka_metadata%3A"
 _FLINK_CLUSTER: Final = "kafka_cluster%3A"
@@ -124,7 +130,21 @@ def parse_topics(text: str) -> tuple[OffsetMap, ...]:
 
 
 def parse_offset_log(text: str) -> tuple[OffsetMap, ...]:
-    """The Kafka offsets in a file `offsets/<batch id>` of a Spark query's checkpoint, by topic; () without any.
+    """The topic offsets in a file `offsets/<batch id>` of a Spark query's checkpoint, by topic; () without any.
+
+    They are those of Spark's Kafka source, and those of a hybrid stream of Penstock that reads its topic."""
+    by_topic: dict[str, OffsetMap] = {}
+    for value in parse_source_offsets(text):
+        for item in _source_offsets(value):
+            if item.topic in by_topic:
+                raise MalformedOffsets(f"topic {item.topic}: two sources of the query read it")
+            by_topic[item.topic] = item
+    return tuple(by_topic[topic] for topic in sorted(by_topic))
+
+
+def parse_source_offsets(text: str) -> list[Any]:
+    """The JSON of the offset of each source in a file `offsets/<batch id>`, in the order of the sources; None for one
+    without an offset.
 
     Line 1 is `v1`, line 2 the batch's own metadata, then a line a source: `-` for one without an offset, else its JSON.
     """
@@ -132,14 +152,25 @@ def parse_offset_log(text: str) -> tuple[OffsetMap, ...]:
     if lines[0].strip() != "v1" or len(lines) < 3 or len(lines) > MAX_TOPICS:
         raise MalformedOffsets(f"got {len(lines)} lines, the first {lines[0][:20]!r}, expected v1, metadata, sources")
     _object(_json(lines[1]), "a JSON object of the batch's metadata")
-    by_topic: dict[str, OffsetMap] = {}
-    for line in lines[2:]:
-        value = None if line.strip() == "-" else _json(line)
-        for item in _topics(value) if _is_kafka(value) else ():
-            if item.topic in by_topic:
-                raise MalformedOffsets(f"topic {item.topic}: two sources of the query read it")
-            by_topic[item.topic] = item
-    return tuple(by_topic[topic] for topic in sorted(by_topic))
+    return [None if line.strip() == "-" else _json(line) for line in lines[2:]]
+
+
+def format_topics(maps: Iterable[OffsetMap]) -> str:
+    """The text that `parse_topics` parses; NO_TOPICS without a topic."""
+    topics = {item.topic: {str(partition): offset for partition, offset in item.offsets} for item in maps}
+    return json.dumps(topics, separators=(",", ":"), sort_keys=True)
+
+
+def _source_offsets(value: Any) -> tuple[OffsetMap, ...]:
+    if _is_kafka(value):
+        return _topics(value)
+    if isinstance(value, dict) and value.get("phase") == Phase.KAFKA.value and "kafka" in value:
+        try:
+            place = place_from_json("the offset of a hybrid stream", "kafka", Phase.KAFKA.value, value["kafka"])
+        except ConfigurationError as error:
+            raise MalformedOffsets(str(error)) from None
+        return (OffsetMap(place.topic, tuple((item.partition, item.next) for item in place.progress)),)
+    return ()
 
 
 def _is_kafka(value: Any) -> bool:

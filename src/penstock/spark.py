@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from penstock.engine.spark.source import register
     from penstock.engine.spark.stream.await_end import await_end
     from penstock.engine.spark.watermark.eviction import with_source_watermark
+    from penstock.engine.spark.write.sink import sink
+    from penstock.engine.spark.write.write import write
 
 __all__ = [
     "CreatedViews",
@@ -32,9 +34,11 @@ __all__ = [
     "explain",
     "register",
     "register_functions",
+    "sink",
     "sql",
     "table",
     "with_source_watermark",
+    "write",
 ]
 
 _MODULES = {
@@ -44,9 +48,11 @@ _MODULES = {
     "explain": "penstock.engine.spark.query.explain",
     "register": "penstock.engine.spark.source",
     "register_functions": "penstock.engine.spark.catalog.functions",
+    "sink": "penstock.engine.spark.write.sink",
     "sql": "penstock.engine.spark.query.sql",
     "table": "penstock.engine.spark.query.table",
     "with_source_watermark": "penstock.engine.spark.watermark.eviction",
+    "write": "penstock.engine.spark.write.write",
 }
 """The module of each public name that is imported on first use, because its module imports pyspark."""
 

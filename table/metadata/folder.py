@@ -60,6 +60,12 @@ class WritableFolder(FolderStorage):
     def new_file(self, path: str) -> contextlib.AbstractContextManager[BinaryIO]:
         return self._writable.new_file(self._outer_path(path))
 
+    def staged_file(self, folder: str, path: str) -> contextlib.AbstractContextManager[BinaryIO]:
+        return self._writable.staged_file(self._outer_path(folder), self._outer_path(path))
+
+    def close_folder(self, folder: str) -> None:
+        self._writable.close_folder(self._outer_path(folder))
+
     def touch(self, path: str) -> bool:
         return self._writable.touch(self._outer_path(path))
 

@@ -41,6 +41,17 @@ class WritableStorage(Storage, Protocol):
         exists. After a failure the file is incomplete."""
         ...
 
+    def staged_file(self, folder: str, path: str) -> contextlib.AbstractContextManager[BinaryIO]:
+        """Creates a data file in `folder`, to be written while the block runs, which appears at `path` when the block
+        has ended without an error. Nothing appears otherwise, nor if `folder` does not exist at the start or at the end
+        (`close_folder`): FileNotFoundError. FileExistsError if the path exists."""
+        ...
+
+    def close_folder(self, folder: str) -> None:
+        """Removes a folder of staged files, in one moment: none of them can appear afterwards. A folder that does not
+        exist is no error."""
+        ...
+
     def touch(self, path: str) -> bool:
         """Sets the file's time of the last change to now. False if it does not exist."""
         ...
@@ -129,6 +140,38 @@ class LocalStorage(ArrowStorage):
                 os.fsync(file.fileno())
             _sync_folder(target.parent)
 
+    @contextlib.contextmanager
+    def staged_file(self, folder: str, path: str) -> Iterator[BinaryIO]:
+        target = self._target(path)
+        staged = self._target(folder) / f"{target.name}.{secrets.token_hex(6)}{_TEMPORARY}"
+        with self._failures(path, passes=FileNotFoundError):
+            try:
+                with staged.open("xb") as file:
+                    yield file
+                    file.flush()
+                    os.fsync(file.fileno())
+                _make_folders(target.parent)
+                self._link(staged, target)
+            finally:
+                staged.unlink(missing_ok=True)
+            _sync_folder(target.parent)
+
+    def _link(self, staged: pathlib.Path, target: pathlib.Path) -> None:
+        target.hardlink_to(staged)  # fails if the folder was closed, or the target exists
+
+    def close_folder(self, folder: str) -> None:
+        closed = f"{folder}.{secrets.token_hex(6)}{_TEMPORARY}"
+
+        def close() -> bool:
+            try:
+                self._target(folder).rename(self._target(closed))
+            except FileNotFoundError:
+                return False
+            return True
+
+        if self._written(folder, close):
+            self.remove_folder(closed)
+
     def touch(self, path: str) -> bool:
         target = self._target(path)
 
@@ -178,11 +221,11 @@ class LocalStorage(ArrowStorage):
             return action()
 
     @contextlib.contextmanager
-    def _failures(self, path: str) -> Iterator[None]:
-        """Raises failures of the operating system as StorageError, but FileExistsError as it is."""
+    def _failures(self, path: str, passes: type[OSError] = FileExistsError) -> Iterator[None]:
+        """Raises failures of the operating system as StorageError, but FileExistsError and `passes` as they are."""
         try:
             yield
-        except FileExistsError:
+        except (FileExistsError, passes):
             raise
         except PermissionError as error:
             raise StorageDenied(

@@ -20,6 +20,15 @@ def streamer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield peer
 
 
+@pytest.fixture(scope="session")
+def penstock_sink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Spark with `penstock.spark.sink`; its JVM starts with the first test that uses it."""
+    from tests.hybrid.penstock_sink import running
+
+    with running(tmp_path_factory.mktemp("sink")) as peer:
+        yield peer
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Adds markers by the fixtures of a test."""
     for item in items:

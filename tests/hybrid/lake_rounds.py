@@ -1,4 +1,4 @@
-"""Real Hudi writes a topic into a table in rounds while the topic receives more records.
+"""Real Hudi, or `penstock.spark.sink`, writes a topic into a table in rounds while the topic receives more records.
 
 A filler chooses the writer and the records of each round, and reports the offsets of each commit. `topic_records`
 writes the topic, `hybrid_harness` reads the table meanwhile.
@@ -17,7 +17,9 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
+from tests.hybrid import penstock_sink
 from tests.hybrid.hoodie_streamer import HoodieStreamer, StreamerJob
+from tests.hybrid.penstock_sink import PenstockSink
 from tests.hybrid.topic_records import PARTITIONS, ends
 
 FIELDS: Final = (
@@ -73,18 +75,19 @@ class Kind(StrEnum):
 class WritePath(StrEnum):
     """STREAMER: a Spark batch for each round, with the Streamer's key in its commit. SINK: Spark's streaming sink.
     HOODIE_STREAMER: the Streamer itself (0.14.0), into version 6. It supports neither tombstones, which it skips, nor
-    transactions, for whose end it waits forever."""
+    transactions, for whose end it waits forever. PENSTOCK: `penstock.spark.sink`, with the offsets in its commits."""
 
     STREAMER = "streamer"
     SINK = "sink"
     HOODIE_STREAMER = "hoodie-streamer"
+    PENSTOCK = "penstock"
 
 
 class LakeFiller(threading.Thread):
     """Writes rounds until stopped. Only its thread calls Hudi meanwhile; `failure` is its error.
 
-    `hand_overs`: for each committed round the next offset to read by partition; for the sink one per micro-batch.
-    `streamer`: HOODIE_STREAMER uses it instead of `hudi`.
+    `hand_overs`: for each committed round the next offset to read by partition; for a sink one per micro-batch.
+    `streamer`: HOODIE_STREAMER uses it instead of `hudi`; `sink`: PENSTOCK does.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class LakeFiller(threading.Thread):
         kind: Kind,
         write_path: WritePath,
         streamer: HoodieStreamer | None = None,
+        sink: PenstockSink | None = None,
     ) -> None:
         super().__init__(name=f"filler-{topic}", daemon=True)
         self._hudi, self._brokers, self._topic, self._rng = hudi, bootstrap, topic, rng
@@ -111,6 +115,10 @@ class LakeFiller(threading.Thread):
         operation = rng.choice(operations)
         self._operation = "upsert" if kind is Kind.UPSERT else operation
         self._job = self._job_of(streamer, folder) if streamer is not None else None
+        self._sink = sink
+        self._sink_arguments: dict[str, Any] = {}
+        if sink is not None:
+            self._sink_arguments = penstock_sink.create_table(self.table, rng, upserts=kind is Kind.UPSERT)
         self._stop_requested = threading.Event()
         self.hand_overs: list[dict[int, int]] = []
         self.happened: Counter[str] = Counter()
@@ -160,6 +168,8 @@ class LakeFiller(threading.Thread):
                 self._streamed()
             case WritePath.HOODIE_STREAMER:
                 self._synced()
+            case WritePath.PENSTOCK:
+                self._written_by_penstock()
 
     def _ranged(self) -> None:
         """Writes the range from the end of the last round to an offset before the end of the topic."""
@@ -182,6 +192,16 @@ class LakeFiller(threading.Thread):
     def _streamed(self) -> None:
         at_most = str(self._rng.choice((1000, 100_000)))
         self._hudi.run_sink(self.table, checkpoint=str(self.checkpoint), at_most=at_most, **self._request({}))
+        self._read_checkpoint()
+
+    def _written_by_penstock(self) -> None:
+        assert self._sink is not None, "this write path needs a PenstockSink"
+        at_most = str(self._rng.choice((1000, 100_000)))
+        request = self._request({}) | {"sink": self._sink_arguments}
+        self._sink.run_sink(self.table, checkpoint=str(self.checkpoint), at_most=at_most, **request)
+        self._read_checkpoint()
+
+    def _read_checkpoint(self) -> None:
         self.hand_overs = [self._of_batch(path) for path in sorted((self.checkpoint / "commits").glob("[0-9]*"))]
 
     def _synced(self) -> None:

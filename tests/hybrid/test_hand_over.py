@@ -32,6 +32,7 @@ SHORT: Final = (
     (Kind.UPSERT, WritePath.HOODIE_STREAMER, EntryPoint.GROUP),
     (Kind.APPEND, WritePath.SINK, EntryPoint.SERVED),
     (Kind.UPSERT, WritePath.SINK, EntryPoint.GROUP),
+    (Kind.UPSERT, WritePath.PENSTOCK, EntryPoint.GROUP),
 )
 SHORT_OF_LONG: Final = {4}
 """Runs of SHORT that only `make long` has: each of their values is in another one."""
@@ -78,6 +79,7 @@ def test_readers_lose_and_repeat_nothing_in_repeated_hand_overs(
 
 def _run(scenario: Scenario, hudi: Any, broker: Any, folder: pathlib.Path, request: pytest.FixtureRequest) -> None:
     streamer = request.getfixturevalue("streamer") if scenario.write_path is WritePath.HOODIE_STREAMER else None
+    sink = request.getfixturevalue("penstock_sink") if scenario.write_path is WritePath.PENSTOCK else None
     started, rng = time.monotonic(), random.Random(scenario.seed)
     deletes, plain = scenario.kind is Kind.UPSERT, scenario.write_path is WritePath.HOODIE_STREAMER
     make_topic(broker.bootstrap, scenario.topic)
@@ -100,6 +102,7 @@ def _run(scenario: Scenario, hudi: Any, broker: Any, folder: pathlib.Path, reque
         kind=scenario.kind,
         write_path=scenario.write_path,
         streamer=streamer,
+        sink=sink,
     )
     harness = _harness(scenario, broker, filler, folder)
     strikes = _strikes(scenario, rng)
@@ -143,11 +146,11 @@ def _run(scenario: Scenario, hudi: Any, broker: Any, folder: pathlib.Path, reque
 
 
 def _begin(producer: TopicProducer, filler: LakeFiller) -> None:
-    """Writes rounds until the table exists: the first transaction may be aborted, or may not be visible yet."""
+    """Writes rounds until the table has rows: the first transaction may be aborted, or may not be visible yet."""
     give_up = time.monotonic() + PROGRESS_S
     filler.begin(1)
-    while not filler.table.exists():
-        assert time.monotonic() < give_up, f"no round created a table: {dict(filler.happened)}"
+    while not (filler.table.exists() and filler.hand_overs):
+        assert time.monotonic() < give_up, f"no round wrote the table: {dict(filler.happened)}"
         producer.begin(5)
         filler.begin(1)
 

@@ -63,7 +63,7 @@ class Trip:
         with monkeypatch.context() as patch:
             as_other_process(patch)
             storage = KilledAfterPath(self.path, step, "/metadata/")
-            patch.setattr("penstock.engine.write.write.open_writable", lambda path: storage)
+            patch.setattr("penstock.engine.write.planned_write.open_writable", lambda path: storage)
             with pytest.raises(Killed):
                 self.write(self.rows())
         self.model = model

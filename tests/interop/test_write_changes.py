@@ -164,7 +164,7 @@ def test_hudi_rolls_logs_of_changes_back_and_cleans_them(
         with monkeypatch.context() as patch:
             as_other_process(patch)
             killed = KilledStorage(logged.path, step, after=True)
-            patch.setattr("penstock.engine.write.write.open_writable", lambda path, killed=killed: killed)
+            patch.setattr("penstock.engine.write.planned_write.open_writable", lambda path, killed=killed: killed)
             with pytest.raises(Killed):
                 write(str(logged.path), table_of([(f"k{n}", 20, n, "oslo") for n in range(1, 21, 2)]))
         left = logs()

@@ -117,7 +117,7 @@ def test_trap_14_hudi_goes_on_after_a_killed_write(
         with monkeypatch.context() as patch:
             as_other_process(patch)
             killed = KilledStorage(trip.path, step, after=True)
-            patch.setattr("penstock.engine.write.write.open_writable", lambda path, killed=killed: killed)
+            patch.setattr("penstock.engine.write.planned_write.open_writable", lambda path, killed=killed: killed)
             with pytest.raises(Killed):
                 trip.write([("k1", 100, "oslo"), ("lost", 100, "riga")])
         newer = [("k1", step, "oslo"), (f"after{step}", 1, "riga")]

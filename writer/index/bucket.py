@@ -5,13 +5,14 @@ Source: Hudi `HoodieSimpleBucketIndex`, `BucketIdentifier`: the first 8 characte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from penstock.proto.errors import TableError
-from penstock.writer.index.slices import GroupWrite, LatestSlice, TableSlices
+from penstock.writer.index.slices import NO_ROWS, GroupWrite, LatestSlice, TableSlices
 from penstock.writer.rows.keyed_rows import KeyedRows
 
 DIGITS: Final = 8
@@ -63,14 +64,25 @@ def assign_buckets(
     order = np.argsort(codes, kind="stable")
     distinct, starts = np.unique(codes[order], return_index=True)
     parts = np.split(order, starts[1:]) if len(order) else []
+    groups = [(rows.partitions.paths[code // buckets], code % buckets) for code in distinct.tolist()]
+    writes = writes_of_buckets(groups, slices, buckets, new_uuid, where)
+    return [replace(write, rows=places) for write, places in zip(writes, parts, strict=True)]
+
+
+def writes_of_buckets(
+    groups: Iterable[tuple[str, int]],
+    slices: TableSlices,
+    buckets: int,
+    new_uuid: Callable[[], str],
+    where: str,
+) -> list[GroupWrite]:
+    """The file group of each (partition, bucket), without row numbers. Errors of `slices_of_buckets`."""
     writes: list[GroupWrite] = []
     known: dict[str, dict[int, LatestSlice]] = {}
-    for code, places in zip(distinct, parts, strict=True):
-        partition = rows.partitions.paths[int(code) // buckets]
-        bucket = int(code) % buckets
+    for partition, bucket in groups:
         if partition not in known:
             known[partition] = slices_of_buckets(slices.of(partition), buckets, where)
         latest = known[partition].get(bucket)
         file_id = latest.file_id if latest else bucket_file_id(bucket, new_uuid)
-        writes.append(GroupWrite(partition, file_id, latest, places))
+        writes.append(GroupWrite(partition, file_id, latest, NO_ROWS))
     return writes

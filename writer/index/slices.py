@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -81,6 +82,10 @@ class TableSlices:
     def of(self, partition: str) -> Sequence[LatestSlice]:
         """The slices of a partition; () for a new one."""
         return self.by_partition.get(partition, ())
+
+
+NO_ROWS: Final = np.zeros(0, np.int64)
+"""The row numbers of a group whose rows are elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -39,10 +39,11 @@ from penstock.table.timeline.services.rollback_encoder import (
 from penstock.writer.metadata_table.update import undo_files
 from penstock.writer.transaction.clock import newest_time
 from penstock.writer.transaction.conflicts import pending_rollbacks
-from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_dead
+from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, is_beating, writer_is_dead
 from penstock.writer.transaction.heartbeat import FOLDER as HEARTBEATS
-from penstock.writer.transaction.markers import markers_of, remove_marked_files
-from penstock.writer.transaction.rollback_requests import foreign_file, requests_by_markers
+from penstock.writer.transaction.markers import ATTEMPTS, attempt_folder, markers_of, remove_marked_files
+from penstock.writer.transaction.rollback_requests import foreign_file, late_requests, requests_by_markers
+from penstock.writer.transaction.running_writes import rollback_plan, timeline_path
 from penstock.writer.transaction.transaction import (
     Transaction,
     WriteEnvironment,
@@ -51,8 +52,6 @@ from penstock.writer.transaction.transaction import (
     locked,
     new_time,
     remove_traces,
-    rollback_plan,
-    timeline_path,
 )
 
 log = logging.getLogger("penstock.writer")
@@ -107,19 +106,27 @@ def roll_back_failed(
 def remove_traces_of_ended(table: HudiTable, storage: WritableStorage, environment: WriteEnvironment) -> None:
     """Removes markers and heartbeats that writers left which were killed after their instant was completed or rolled
     back, or before it was requested. Under the lock: a writer creates its heartbeat before its instant."""
-    folders = [folder for folder in (HEARTBEATS, TEMPORARY_FOLDER) if storage.list_dir(folder)]
+    folders = [folder for folder in (HEARTBEATS, TEMPORARY_FOLDER, ATTEMPTS) if storage.list_dir(folder)]
     if not folders:
         return
     with locked(storage, environment):
         timeline = table.timeline()
         pending = {item.requested_time for item in timeline.instants if not item.is_completed}
         ended = {item.requested_time for item in timeline.instants if item.is_completed}
+        for info in storage.list_dir(ATTEMPTS):  # made when the instant is pending already
+            if info.name not in pending:
+                storage.close_folder(attempt_folder(info.name))
         names = {info.name for folder in folders for info in storage.list_dir(folder) if info.name.isdigit()}
-        late = [name for name in sorted(names - pending - ended) if _has_late_files(table, storage, timeline, name)]
+        now_s = environment.now().timestamp()
+        beating = {name for name in names if is_beating(storage, name, now_s)}
+        gone = sorted(names - pending - ended - beating)
+        late = [name for name in gone if _has_late_files(table, storage, timeline, name)]
         for name in sorted(names & ended):
             _remove_unnamed_files(table, storage, timeline, name)
         for name in sorted(names - pending - {*late}):
-            if name in ended or name < timeline.first_active or writer_is_dead(storage, name):
+            age = age_s(storage, name, now_s)
+            has_expired = age is not None and name not in beating  # Hudi's rollback leaves the heartbeat
+            if name in ended or name < timeline.first_active or has_expired:
                 remove_traces(storage, name)
     for name in late:
         roll_back(table, storage, environment, name)
@@ -137,8 +144,6 @@ def _remove_unnamed_files(table: HudiTable, storage: WritableStorage, timeline: 
 def _has_late_files(table: HudiTable, storage: WritableStorage, timeline: Timeline, name: str) -> bool:
     """Whether a writer that no longer runs, or can no longer complete, created files after another one had rolled its
     instant back: as soon as the active timeline begins after the instant, Hudi would show them."""
-    if age_s(storage, name, 0) is not None and not writer_is_dead(storage, name):
-        return False
     if not any(storage.file_info(joined(marker.partition, marker.file_name)) for marker in markers_of(storage, name)):
         return False
     is_archived = name < timeline.first_active and table.has_archived()
@@ -182,6 +187,7 @@ def roll_back(table: HudiTable, storage: WritableStorage, environment: WriteEnvi
         table = table.refreshed()
         timeline = table.timeline()
         pending = next((item for item in timeline.pending if item.requested_time == requested_time), None)
+        storage.close_folder(attempt_folder(requested_time))
         if pending is None:
             if timeline.completed_write(requested_time) is not None or not markers_of(storage, requested_time):
                 remove_traces(storage, requested_time)
@@ -230,9 +236,12 @@ def _rolled_back_instant(table: HudiTable, requested_time: str) -> Instant:
 def finish_rollback(
     table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, planned: Instant
 ) -> CompletedRollback:
-    """Carries out a planned rollback, also one that another process began. The write may have completed."""
+    """Carries out a planned rollback, also one that another process began. The write may have completed.
+
+    Files that attempts at tasks of the write created after the plan are removed too."""
     instant = planned.requested_time
     plan = rollback_plan(table, storage, planned)
+    requests = [*plan.requests, *late_requests(plan.requests, requests_by_markers(table, storage, plan.target))]
     with contextlib.suppress(FileExistsError):
         storage.create(_file(table, instant, State.INFLIGHT), b"")
     # readers see a completed write whole until now
@@ -240,7 +249,7 @@ def finish_rollback(
         if item.is_completed:
             storage.remove(timeline_path(table.properties, item.file_name))
     began = environment.monotonic()
-    partitions = tuple(_remove_files(table, storage, instant, plan.target, request) for request in plan.requests)
+    partitions = tuple(_remove_files(table, storage, instant, plan.target, request) for request in requests)
     done = CompletedRollback(
         instant=instant,
         target=plan.target,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable
+from typing import Final
 
+from penstock.table.files.listing import PARTITION_MARKER
 from penstock.table.files.markers import (
     LIST_NAME,
     MARKER_TYPE_FILE,
@@ -13,9 +16,27 @@ from penstock.table.files.markers import (
     marker_folder,
     parse_marker,
     parse_marker_list,
+    partition_metadata,
 )
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.storage.local_writes import WritableStorage
+
+ATTEMPTS: Final = ".hoodie/.aux/attempts"
+"""Folder with one folder for each instant whose files are written by other processes than that of its transaction. Not
+among the markers: Hudi 1.2.0 passes over all markers of an instant if their folder has another file in a sub-folder,
+and rolls nothing back."""
+
+
+def attempt_folder(instant: str) -> str:
+    """The folder in which attempts at tasks of an instant write their files."""
+    return f"{ATTEMPTS}/{instant}"
+
+
+def create_partition(storage: WritableStorage, partition: str, instant: str) -> None:
+    """Creates the marker file of a partition, without which Hudi does not see it, unless there is one."""
+    path = f"{partition}/{PARTITION_MARKER}" if partition else PARTITION_MARKER
+    with contextlib.suppress(FileExistsError):
+        storage.create(path, partition_metadata(instant, partition))
 
 
 def markers_of(storage: WritableStorage, instant: str) -> list[Marker]:

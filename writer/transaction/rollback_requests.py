@@ -6,9 +6,11 @@ Source: Hudi `MarkerBasedRollbackStrategy`, `ListingBasedRollbackStrategy`.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from penstock.proto.errors import CorruptFile
+from penstock.table.files.markers import Marker
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
@@ -16,14 +18,14 @@ from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
 from penstock.table.timeline.instants import Action, Instant
 from penstock.table.timeline.services.rollback_encoder import RollbackRequest
-from penstock.writer.transaction.markers import markers_of
+from penstock.writer.transaction.markers import attempt_folder, markers_of
 from penstock.writer.transaction.transaction import joined
 
 
 def requests_by_markers(table: HudiTable, storage: WritableStorage, requested_time: str) -> tuple[RollbackRequest, ...]:
-    """What the rollback of a pending write removes, by its markers. CorruptFile for a marker of a file that another
-    instant wrote."""
-    files = [(marker.partition, marker.file_name) for marker in markers_of(storage, requested_time)]
+    """What the rollback of a pending write removes, by its markers. Attempts at its tasks can create no more files
+    then. CorruptFile for a marker of a file that another instant wrote."""
+    files = [(marker.partition, marker.file_name) for marker in _last_markers(storage, requested_time)]
     return _requests(table, storage, requested_time, files)
 
 
@@ -45,7 +47,7 @@ def requests_of(table: HudiTable, storage: WritableStorage, instant: Instant) ->
     else:
         files.update(
             dict.fromkeys(
-                (marker.partition, marker.file_name) for marker in markers_of(storage, instant.requested_time)
+                (marker.partition, marker.file_name) for marker in _last_markers(storage, instant.requested_time)
             )
         )
         partitions.update(partition for partition, _ in files)
@@ -57,6 +59,32 @@ def requests_of(table: HudiTable, storage: WritableStorage, instant: Instant) ->
             if name is not None and name.instant == instant.requested_time:
                 files[partition, info.name] = None
     return _requests(table, storage, instant.requested_time, files)
+
+
+def late_requests(planned: Sequence[RollbackRequest], marked: Sequence[RollbackRequest]) -> list[RollbackRequest]:
+    """What a rollback removes beside its plan. Pure.
+
+    Hudi closes no folder of attempts: between its plan and now an attempt may have created a file. marked: the requests
+    by all markers. One rollback block cancels all blocks of the instant in a slice.
+    """
+    files = {(request.partition, name) for request in planned for name in request.file_names}
+    logs = {(request.partition, name) for request in planned for name in request.logs}
+    slices = {(request.partition, request.file_id) for request in planned if request.logs}
+    late = []
+    for request in marked:
+        names = tuple(name for name in request.file_names if (request.partition, name) not in files)
+        is_cancelled = (request.partition, request.file_id) in slices or any(
+            (request.partition, name) in logs for name in request.logs
+        )
+        if names or (request.logs and not is_cancelled):
+            late.append(replace(request, file_names=names, logs={} if is_cancelled else request.logs))
+    return late
+
+
+def _last_markers(storage: WritableStorage, requested_time: str) -> list[Marker]:
+    """The markers of an instant, to which attempts at its tasks can add no more files: each that appeared has one."""
+    storage.close_folder(attempt_folder(requested_time))
+    return markers_of(storage, requested_time)
 
 
 def _requests(

@@ -38,6 +38,7 @@ from penstock.writer.transaction.heartbeat import (
     writer_is_dead,
 )
 from penstock.writer.transaction.markers import markers_of, remove_marked_files
+from penstock.writer.transaction.running_writes import timeline_path
 from penstock.writer.transaction.transaction import (
     Transaction,
     WriteEnvironment,
@@ -48,7 +49,6 @@ from penstock.writer.transaction.transaction import (
     refuse_restoring,
     removed_on_failure,
     requested_path,
-    timeline_path,
 )
 
 log = logging.getLogger("penstock.writer")

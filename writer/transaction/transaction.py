@@ -17,9 +17,7 @@ from typing import BinaryIO, Final
 
 from penstock.proto.errors import PenstockError, StorageError, TableError, WriteConflict
 from penstock.proto.model.positions import InstantTime
-from penstock.table.config.properties import TableProperties
-from penstock.table.files.listing import PARTITION_MARKER
-from penstock.table.files.markers import MAX_MARKER_BYTES, IoType, marker_folder, marker_path, partition_metadata
+from penstock.table.files.markers import IoType, marker_folder, marker_path
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
@@ -27,7 +25,6 @@ from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commit_encoder import encode_commit
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
-from penstock.table.timeline.services.rollback_encoder import RollbackPlan, parse_rollback_plan
 from penstock.writer.metadata_table.partitions import ListedPartitions, drop_metadata_table
 from penstock.writer.metadata_table.update import changes_of, record_files
 from penstock.writer.transaction.clock import newest_time, next_time
@@ -39,19 +36,18 @@ from penstock.writer.transaction.conflicts import (
     first_other_schema,
     is_harmless,
     pending_restores,
-    pending_rollbacks,
     pending_services,
     touched_by,
 )
 from penstock.writer.transaction.heartbeat import (
-    EXPIRES_S,
-    age_s,
     beating,
     heartbeat_path,
     start_heartbeat,
 )
 from penstock.writer.transaction.kept_settings import changed_setting
 from penstock.writer.transaction.lock import CheckLock, table_lock
+from penstock.writer.transaction.markers import attempt_folder, create_partition
+from penstock.writer.transaction.running_writes import can_complete, timeline_path
 
 log = logging.getLogger("penstock.writer")
 
@@ -94,6 +90,8 @@ class Transaction:
     """Whether the metadata table is kept current, or removed when the write completes."""
     is_complete: bool = False
     """Whether readers see the write."""
+    before_completion: Callable[[HudiTable], None] = lambda table: None
+    """Called by `complete` under the lock, with the table as it is then. Its errors are those of `complete`."""
     _partitions: set[str] = field(default_factory=set)
     _markers: list[str] = field(default_factory=list)
 
@@ -102,9 +100,7 @@ class Transaction:
         """Creates a data file, to be written while the block runs; its marker, and the marker file of its partition,
         exist before. FileExistsError if there is such a file."""
         if partition not in self._partitions:
-            with contextlib.suppress(FileExistsError):
-                content = partition_metadata(self.requested_time, partition)
-                self.storage.create(joined(partition, PARTITION_MARKER), content)
+            create_partition(self.storage, partition, self.requested_time)
             self._partitions.add(partition)
         self._markers.append(marker_path(self.requested_time, partition, name, io_type))
         with contextlib.suppress(FileExistsError):
@@ -131,6 +127,7 @@ class Transaction:
             table = self._unchanged_table()
             timeline = table.timeline()
             self._check_alive(table, timeline)
+            self.before_completion(table)
             commits = self._commits_since(table, timeline, metadata.schema_json)
             self._check_conflicts(
                 table, timeline, commits, touched, by_bucket=by_bucket, writes_base_files=writes_base_files
@@ -149,6 +146,10 @@ class Transaction:
             self.is_complete = True
         self._remove_traces()
         return completion if layout == 2 else self.requested_time
+
+    def refuse_ended(self) -> None:
+        """WriteConflict if another writer rolled the write back, or may do so."""
+        self._check_alive(self.table, self.table.unpinned().timeline())
 
     def _record_in_metadata(self, table: HudiTable, timeline: Timeline, metadata: CommitMetadata) -> InstantTime | None:
         """Records the files in the metadata table, or removes it; the completion time there."""
@@ -180,10 +181,7 @@ class Transaction:
     def _check_alive(self, table: HudiTable, timeline: Timeline) -> None:
         """WriteConflict unless the instant is pending, its heartbeat has not expired, and nobody has planned to roll it
         back. A process that was paused renews its heartbeat first, also while its files are being removed."""
-        is_pending = any(item.requested_time == self.requested_time for item in timeline.pending)
-        age = age_s(self.storage, self.requested_time, self.environment.now().timestamp())
-        targets = {rollback_plan(table, self.storage, item).target for item in pending_rollbacks(timeline)}
-        if not is_pending or age is None or age > EXPIRES_S or self.requested_time in targets:
+        if not can_complete(table, self.storage, timeline, self.requested_time, self.environment.now()):
             raise WriteConflict(
                 f"table {_name(self.table)}: another writer rolled back instant {self.requested_time} of this write, "
                 "or may do so because its heartbeat expired: nothing was written; write again"
@@ -286,13 +284,6 @@ def refuse_restoring(table: HudiTable, timeline: Timeline) -> None:
         )
 
 
-def rollback_plan(table: HudiTable, storage: WritableStorage, instant: Instant) -> RollbackPlan:
-    """The plan of a pending rollback."""
-    name = instant_file_name(instant.requested_time, Action.ROLLBACK, State.REQUESTED, None, table.properties.layout)
-    data = storage.read_bytes(timeline_path(table.properties, name), MAX_MARKER_BYTES)
-    return parse_rollback_plan(data, instant, table.base_path)
-
-
 def locked(storage: WritableStorage, environment: WriteEnvironment) -> contextlib.AbstractContextManager[CheckLock]:
     """Holds the table's lock while the block runs."""
     return table_lock(
@@ -365,13 +356,10 @@ def inflight_name(instant: str, action: Action, table: HudiTable) -> str:
     return instant_file_name(instant, action, State.INFLIGHT, None, table.properties.layout)
 
 
-def timeline_path(properties: TableProperties, name: str) -> str:
-    """The path of a file of the active timeline."""
-    return f"{properties.timeline_folder}/{name}"
-
-
 def remove_traces(storage: WritableStorage, instant: str) -> None:
-    """Removes the markers and the heartbeat of an instant that ended."""
+    """Removes the markers and the heartbeat of an instant that ended. Attempts at its tasks can create no more files
+    then."""
+    storage.close_folder(attempt_folder(instant))
     storage.remove_folder(marker_folder(instant))
     storage.remove(heartbeat_path(instant))
 

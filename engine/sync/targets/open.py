@@ -27,6 +27,10 @@ def open_target(url: TargetUrl) -> Target:
                 from penstock.engine.sync.targets.parquet import ParquetTarget
 
                 return ParquetTarget(url.place)
+            case "hudi":
+                from penstock.engine.sync.targets.hudi import HudiTarget
+
+                return HudiTarget(url.place)
             case "postgresql":
                 from penstock.engine.sync.targets.postgresql import PostgreSQLTarget
 

@@ -78,17 +78,21 @@ class Assigner:
             case BucketIndex(buckets):
                 numbers = self.buckets(rows, current.table.properties.version)
                 assigned = assign_buckets(rows, numbers, current.slices, buckets, self.new_uuid, self.where)
-                if self.operation.only_new_groups and any(one.latest for one in assigned):
-                    raise ConfigurationError(
-                        f"{self.where}: bulk_insert into buckets that have rows would give a bucket a second file "
-                        "group: use insert or upsert"
-                    )
+                self.refuse_second_groups(assigned)
             case KeyIndex():
                 rows, locations = self.located(current, rows)
                 assigned = self._by_location(current, rows, locations, sizes)
         self.check(current, assigned)
         for write in assigned:
             yield write, rows.take(np.sort(write.rows))
+
+    def refuse_second_groups(self, assigned: Iterable[GroupWrite]) -> None:
+        """ConfigurationError if a bulk insert would add rows to a bucket that has a file group."""
+        if self.operation.only_new_groups and any(one.latest for one in assigned):
+            raise ConfigurationError(
+                f"{self.where}: bulk_insert into buckets that have rows would give a bucket a second file group: use "
+                "insert or upsert"
+            )
 
     def check(self, current: CurrentTable, assigned: Iterable[GroupWrite]) -> None:
         """WriteConflict for a group that a pending service rewrites."""

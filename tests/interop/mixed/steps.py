@@ -109,6 +109,8 @@ class StepGenerator:
     has_savepoint: bool = False
     since_savepoint: int = 0
     """Steps after the savepoint, or after the restore to it."""
+    restored: bool = False
+    """Whether the table was restored to its savepoint."""
     overwrote_savepoint: bool = False
     """Whether the table was overwritten after the savepoint."""
 
@@ -121,6 +123,8 @@ class StepGenerator:
         self.since_savepoint = 0 if isinstance(self.last, Savepoint | Restore) else self.since_savepoint + 1
         if isinstance(self.last, Savepoint | DeleteSavepoint):
             self.has_savepoint = isinstance(self.last, Savepoint)
+            self.restored = False
+        self.restored |= isinstance(self.last, Restore)
         if isinstance(self.last, Savepoint | DeleteSavepoint | Restore):
             self.overwrote_savepoint = False
         elif isinstance(self.last, Write) and self.last.operation == "insert_overwrite_table":
@@ -175,7 +179,10 @@ class StepGenerator:
             "rollback": 1.0 if follows_write and self.can_roll_back and self.writes > 1 else 0.0,
             "savepoint": 2.0 if follows_write and not self.has_savepoint else 0.0,
             "delete_savepoint": 0.3 if self.has_savepoint and self.since_savepoint else 0.0,
-            "restore": 2.0 if self.has_savepoint and self.since_savepoint > 1 else 0.0,
+            # Hudi refuses a second restore of a metadata table that the first one created again
+            "restore": 2.0
+            if self.has_savepoint and self.since_savepoint > 1 and not (self.restored and self.shape.metadata)
+            else 0.0,
         }
 
     def write(self, model: Model, kind: str, *, services: bool = True) -> Write:

@@ -169,7 +169,7 @@ class Writers:
         storage = KilledStorage(self.path, at, after=False)
         with pytest.MonkeyPatch.context() as patch:
             as_other_process(patch)
-            patch.setattr("penstock.engine.write.write.open_writable", lambda path: storage)
+            patch.setattr("penstock.engine.write.planned_write.open_writable", lambda path: storage)
             try:
                 return self.by_penstock(operation, rows)
             except Killed:

@@ -68,9 +68,11 @@ SPARK_NAMES = [
     "explain",
     "register",
     "register_functions",
+    "sink",
     "sql",
     "table",
     "with_source_watermark",
+    "write",
 ]
 ERROR_NAMES = [
     "AccessError",

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.engine.spark.source import PenstockDataSource
 from penstock.engine.spark.stream.reader import PenstockStreamReader
-from penstock.proto.errors import ConfigurationError
+from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 
 pytestmark = pytest.mark.golden
 
@@ -41,3 +41,15 @@ def test_completion_time_is_the_last_column_of_the_table(golden: Any) -> None:
     assert source(table, completionTime="true").schema().names[-1] == "_completion_time"
     assert source(table, completionTime="true", query="cdc", after="earliest").schema().names[-1] == "_completion_time"
     assert "_completion_time" not in source(table).schema().names
+
+
+def test_writers_name_what_writes_the_operations_that_they_refuse(golden: Any) -> None:
+    """Spark's Python writers get rows in any order, so that a file group would have rows in several tasks."""
+    table = golden.table("A_evo_add_column_v9_h120")
+    schema, table = source(table).schema(), source(table, operation="upsert")
+    with pytest.raises(UnsupportedFeature, match=r"use penstock.spark.write\(df, path, operation\)"):
+        table.writer(schema, False)
+    with pytest.raises(
+        UnsupportedFeature, match=r"foreachBatch\(penstock.spark.sink\(path, operation, checkpoint=folder\)\)"
+    ):
+        table.streamWriter(schema, False)

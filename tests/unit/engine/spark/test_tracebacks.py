@@ -101,7 +101,7 @@ def test_error_while_reading_a_slot(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("cls", "names"),
     [
-        (PenstockDataSource, ["schema", "reader"]),
+        (PenstockDataSource, ["schema", "reader", "writer", "streamWriter"]),
         (RefusedStreamReader, ["initialOffset", "latestOffset", "partitions"]),
         (PenstockBatchReader, ["partitions"]),
         (

@@ -95,7 +95,7 @@ class Lake:
             **{**defaults, **settings},
         )
         self.storage = RecordedStorage(path)
-        monkeypatch.setattr("penstock.engine.write.write.open_writable", lambda path: self.storage)
+        monkeypatch.setattr("penstock.engine.write.planned_write.open_writable", lambda path: self.storage)
 
     @property
     def layout(self) -> int:

@@ -61,7 +61,7 @@ def test_full_disk_at_each_step_fails_the_write_alone(
     for step, path in copies(tmp_path, version, kind):
         storage = FullDisk(path, step)
         with monkeypatch.context() as patch:
-            patch.setattr("penstock.engine.write.write.open_writable", lambda path, storage=storage: storage)
+            patch.setattr("penstock.engine.write.planned_write.open_writable", lambda path, storage=storage: storage)
             try:
                 write(str(path), table_of(SECOND))
             except StorageError as error:

@@ -174,7 +174,7 @@ def test_kill_at_each_step_of_a_move_leaves_all_or_nothing(
         storage = KilledStorage(path, step, after=False)
         with monkeypatch.context() as patch:
             as_other_process(patch)
-            patch.setattr("penstock.engine.write.write.open_writable", lambda path, storage=storage: storage)
+            patch.setattr("penstock.engine.write.planned_write.open_writable", lambda path, storage=storage: storage)
             try:
                 penstock.write(str(path), arrow(moves))
             except Killed:

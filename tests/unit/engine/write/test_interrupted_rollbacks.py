@@ -19,7 +19,8 @@ from penstock.table.storage.local_writes import LocalStorage
 from penstock.table.timeline.instants import Action, State, instant_file_name
 from penstock.table.timeline.services.rollback_encoder import encode_rollback_plan
 from penstock.writer.transaction import failed_writes, rollback_requests
-from penstock.writer.transaction.transaction import Transaction, WriteEnvironment, timeline_path
+from penstock.writer.transaction.running_writes import timeline_path
+from penstock.writer.transaction.transaction import Transaction, WriteEnvironment
 
 SCHEMA = pa.schema([("id", pa.string()), ("seq", pa.int64())])
 

@@ -161,7 +161,7 @@ def killed_copies(
         storage = HalfFiles(path, step)
         with monkeypatch.context() as patch:
             as_other_process(patch)
-            patch.setattr("penstock.engine.write.write.open_writable", lambda path, storage=storage: storage)
+            patch.setattr("penstock.engine.write.planned_write.open_writable", lambda path, storage=storage: storage)
             try:
                 write(str(path), data, operation)
             except Killed:

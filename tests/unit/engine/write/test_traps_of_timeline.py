@@ -38,7 +38,7 @@ def set_property(path: pathlib.Path, name: str, value: str) -> None:
 def at(monkeypatch: pytest.MonkeyPatch, now: Any) -> None:
     """Writes take the time from `now`."""
     environment = functools.partial(WriteEnvironment, now=now)
-    monkeypatch.setattr("penstock.engine.write.write.WriteEnvironment", environment)
+    monkeypatch.setattr("penstock.engine.write.planned_write.WriteEnvironment", environment)
 
 
 @each_kind
@@ -210,7 +210,7 @@ def test_trap_14_failed_write_is_rolled_back_before_the_next_commit(
     with monkeypatch.context() as patch:
         as_other_process(patch)
         killed = KilledStorage(lake.path, 12, after=False)
-        patch.setattr("penstock.engine.write.write.open_writable", lambda path: killed)
+        patch.setattr("penstock.engine.write.planned_write.open_writable", lambda path: killed)
         with pytest.raises(Killed):
             write(str(lake.path), arrow(SECOND))
     (pending,) = lake.table().timeline().pending
@@ -269,7 +269,7 @@ def test_trap_15_late_files_of_a_killed_writer_are_removed(
         with monkeypatch.context() as patch:
             as_other_process(patch)
             killed = KilledStorage(lake.path, step, after=True)
-            patch.setattr("penstock.engine.write.write.open_writable", lambda path, killed=killed: killed)
+            patch.setattr("penstock.engine.write.planned_write.open_writable", lambda path, killed=killed: killed)
             with pytest.raises(Killed):
                 write(str(lake.path), arrow(FIRST))
         pending = lake.table().timeline().pending

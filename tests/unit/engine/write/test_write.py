@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.engine.write import write as write_module
+from penstock.engine.write import planned_write as write_module
 from penstock.engine.write.write import write
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, TableNotFound, WriteConflict
 from penstock.writer.index.new_groups import FileSizes

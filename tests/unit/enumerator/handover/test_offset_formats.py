@@ -14,6 +14,7 @@ from penstock.enumerator.handover.offset_formats import (
     MAX_CHARS,
     NotKafka,
     SinkBatch,
+    format_topics,
     parse_connect,
     parse_flink,
     parse_offset_log,
@@ -22,6 +23,9 @@ from penstock.enumerator.handover.offset_formats import (
     parse_topics,
 )
 from penstock.enumerator.handover.offsets import MAX_OFFSET, MAX_PARTITION, MAX_PARTITIONS, MalformedOffsets, OffsetMap
+from penstock.proto.codec.hybrid_json import place_to_json
+from penstock.proto.model.hybrid import KafkaPlace, PartitionPlace, Phase
+from penstock.proto.model.positions import InstantTime, Position
 
 TOPICS = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=20).filter(
     lambda name: name not in (".", "..")
@@ -51,6 +55,7 @@ def test_offset_map_is_equal_for_every_form_of_the_same_offsets(topic: str, resu
     assert parse_flink(";".join([cluster, *entries]) + ";") == expected
     as_json = json.dumps({topic: {str(p): o for p, o in pairs}})
     assert parse_topics(as_json) == (expected,)
+    assert parse_topics(format_topics([expected])) == (expected,)
     assert parse_offset_log(f'v1\n{{"batchWatermarkMs":0}}\n-\n{{"logOffset":3}}\n{as_json}') == (expected,)
 
 
@@ -194,6 +199,27 @@ def test_offset_log_may_have_several_sources_and_topics() -> None:
     text = 'v1\n{}\n{"b":{"1":2},"a":{"0":1}}\n7\n{"shard":{"part-0":{}}}\n{"c":{"0":0}}\n'
     assert [item.topic for item in parse_offset_log(text)] == ["a", "b", "c"]
     assert parse_offset_log("v1\n{}\n7\n") == ()
+
+
+def test_offset_log_of_a_hybrid_stream_has_its_topic_only_after_the_hand_over() -> None:
+    place = KafkaPlace(
+        phase=Phase.KAFKA,
+        topic="orders",
+        topic_id="",
+        instant=InstantTime("20260101000000000"),
+        lake=Position(InstantTime("20260101000000001"), 0),
+        starts=((0, 4), (1, 9)),
+        places=(PartitionPlace(0, 6, None, 0),),
+    )
+
+    def log_of(phase: str, kafka: object) -> str:
+        return "v1\n{}\n" + json.dumps({"version": 3, "phase": phase, "kafka": kafka})
+
+    assert parse_offset_log(log_of("kafka", place_to_json(place))) == (OffsetMap("orders", ((0, 6), (1, 9))),)
+    assert parse_offset_log(log_of("switching", place_to_json(place))) == ()
+    assert parse_offset_log(log_of("lake", None)) == ()
+    with pytest.raises(MalformedOffsets, match="offset of a hybrid stream"):
+        parse_offset_log(log_of("kafka", {"topic": "orders"}))
 
 
 @pytest.mark.parametrize("parse", PARSERS)

@@ -114,3 +114,44 @@ def test_failures_of_the_system_are_named(storage: LocalStorage, monkeypatch: py
     with pytest.raises(StorageDenied, match="cannot be written by this user"):
         storage.create("file", b"x")
     assert storage.list_dir("") == [], "the temporary file is removed"
+
+
+def test_staged_file_appears_whole_at_the_end(storage: LocalStorage, tmp_path: pathlib.Path, synced: list[str]) -> None:
+    storage.make_folder("stage")
+    synced.clear()
+    with storage.staged_file("stage", "p/file") as file:
+        file.write(b"rows")
+        assert not (tmp_path / "p").exists()
+    assert (tmp_path / "p/file").read_bytes() == b"rows"
+    assert not list((tmp_path / "stage").iterdir())
+    assert synced[0].startswith(f"{tmp_path}/stage/file.") and synced[-1] == f"{tmp_path}/p/", "before it appears"
+
+
+def test_staged_file_of_a_failed_block_or_of_a_taken_name_does_not_appear(
+    storage: LocalStorage, tmp_path: pathlib.Path
+) -> None:
+    storage.make_folder("stage")
+    with pytest.raises(RuntimeError), storage.staged_file("stage", "p/file") as file:
+        file.write(b"rows")
+        raise RuntimeError("the source ended")
+    assert not (tmp_path / "p").exists()
+    storage.create("p/file", b"first")
+    with pytest.raises(FileExistsError), storage.staged_file("stage", "p/file") as file:
+        file.write(b"second")
+    assert (tmp_path / "p/file").read_bytes() == b"first"
+    assert not list((tmp_path / "stage").iterdir())
+
+
+@pytest.mark.parametrize("closed", ["before", "while it is written"])
+def test_staged_file_of_a_closed_folder_does_not_appear(
+    storage: LocalStorage, tmp_path: pathlib.Path, closed: str
+) -> None:
+    storage.make_folder("stage")
+    if closed == "before":
+        storage.close_folder("stage")
+    with pytest.raises(FileNotFoundError), storage.staged_file("stage", "p/file") as file:
+        file.write(b"rows")
+        storage.close_folder("stage")
+    assert not (tmp_path / "p/file").exists()
+    assert not list(tmp_path.glob("stage*")), "nothing of the folder stays"
+    storage.close_folder("stage")

@@ -69,10 +69,12 @@ def test_kill_at_each_step(lake: Lake, tmp_path: pathlib.Path, monkeypatch: pyte
         path = tmp_path / f"t{step}"
         shutil.copytree(lake.path, path)
         storage = KilledStorage(path, step, after=False)
-        if not killed(monkeypatch, "write", storage, lambda path=path: write(str(path), arrow([("d", 1, "oslo")]))):
+        if not killed(
+            monkeypatch, "planned_write", storage, lambda path=path: write(str(path), arrow([("d", 1, "oslo")]))
+        ):
             break
         states |= {item[1:] for item in instants(path) if item[1] in ("compaction", "commit")}
-        monkeypatch.setattr("penstock.engine.write.write.open_writable", lambda path: LocalStorage(path))
+        monkeypatch.setattr("penstock.engine.write.planned_write.open_writable", lambda path: LocalStorage(path))
         write(str(path), arrow([("e", 1, "bern")]))
         by_metadata, by_folders = listings(path)
         assert by_metadata == by_folders, f"step {step}"

@@ -111,7 +111,7 @@ def test_kill_at_each_step_of_recording(tmp_path: pathlib.Path, monkeypatch: pyt
     seen = set()
     for step, path in copies(tmp_path / "table"):
         storage = KilledAfterPath(path, step, "/metadata/")
-        if not killed(monkeypatch, "write", storage, lambda path=path: write(str(path), table_of(SECOND))):
+        if not killed(monkeypatch, "planned_write", storage, lambda path=path: write(str(path), table_of(SECOND))):
             break
         rows = rows_of(path)
         assert rows in (FIRST, upserted(FIRST, SECOND))
@@ -125,7 +125,7 @@ def pending_write(path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A write that was killed after the metadata table had its commit; its instant."""
     for step, copy in copies(path):
         storage = KilledAfterPath(copy, step, "/metadata/")
-        killed(monkeypatch, "write", storage, lambda copy=copy: write(str(copy), table_of(SECOND)))
+        killed(monkeypatch, "planned_write", storage, lambda copy=copy: write(str(copy), table_of(SECOND)))
         inner = WritableMetadata.open(LocalStorage(str(copy))).timeline
         pending = open_table(str(copy)).timeline().pending
         if pending and any(
@@ -163,7 +163,7 @@ def test_kill_at_each_step_of_removal(tmp_path: pathlib.Path, monkeypatch: pytes
     for step, path in copies(tmp_path / "table"):
         storage = KilledAfterPath(path, step, "hoodie.properties")
         if not killed(
-            monkeypatch, "write", storage, lambda path=path: write(str(path), table_of(SECOND), metadata=option)
+            monkeypatch, "planned_write", storage, lambda path=path: write(str(path), table_of(SECOND), metadata=option)
         ):
             break
         seen.add(listed(path))

@@ -12,13 +12,16 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+import penstock
 from penstock.engine.sync.job import parse_target
 from penstock.engine.sync.targets.open import open_target
 from penstock.engine.sync.targets.target import Target
+from penstock.table.schema.avro import META_COLUMNS
 from tests.postgres_server import PostgresServer
 
-KINDS: Final = ("duckdb", "postgresql", "delta", "parquet")
+KINDS: Final = ("duckdb", "postgresql", "delta", "parquet", "hudi")
 
 
 class Backend(Protocol):
@@ -136,6 +139,26 @@ def documented_queries() -> list[str]:
     queries = re.findall(r'duckdb\.sql\("""(.*?)"""\)', page.read_text(), re.DOTALL)
     assert len(queries) == 2
     return queries
+
+
+class InHudi:
+    """A folder of Hudi tables, read by Penstock; `tests/interop/test_sync_to_hudi.py` reads them by Hudi."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder / "lake"
+        self.url, self.refused = f"hudi:///{self.folder}?buckets=2", " ,;{}()-"
+
+    def rows(self, table: str, columns: pa.Schema) -> list[tuple[Any, ...]]:
+        found = penstock.read(str(self.folder / table)).read_all()
+        assert set(found.schema.names) == {*META_COLUMNS, *columns.names, "_hoodie_is_deleted"}
+        assert not pc.any(found["_hoodie_is_deleted"]).as_py()
+        return _tuples(found, columns)
+
+    def held(self, value: Any, type_: pa.DataType) -> Any:
+        return value
+
+    def drop(self, table: str) -> None:
+        shutil.rmtree(self.folder / table)
 
 
 class InPostgreSQL:

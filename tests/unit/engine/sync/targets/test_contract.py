@@ -49,13 +49,13 @@ def test_rows_are_appended_and_removed_in_one_write(backend: Backend) -> None:
     again.close()
 
 
-def test_null_keys_are_equal_to_each_other(backend: Backend) -> None:
-    target = opened(backend)
+def test_null_keys_are_equal_to_each_other(general_backend: Backend) -> None:
+    target = opened(general_backend)
     target.write(write("p1", [(None, 1, "x"), ("a", None, "y"), (None, None, "z"), ("a", 1, "w"), ("", 0, "empty")]))
     target.write(write("p2", [(None, None, "new")], [(None, None), (None, 1)], expected="p1"))
     target.write(write("p3", [], [("a", None)], expected="p2"))
     target.close()
-    assert_rows(backend, [(None, None, "new"), ("a", 1, "w"), ("", 0, "empty")])
+    assert_rows(general_backend, [(None, None, "new"), ("a", 1, "w"), ("", 0, "empty")])
 
 
 def test_keys_with_nan_are_equal_to_each_other(backend: Backend) -> None:
@@ -70,36 +70,36 @@ def test_keys_with_nan_are_equal_to_each_other(backend: Backend) -> None:
     assert_rows(backend, [(1.0, "z"), (nan, "new"), (2.0, "y")], columns)
 
 
-def test_removals_only_affect_exact_keys(backend: Backend) -> None:
+def test_removals_only_affect_exact_keys(general_backend: Backend) -> None:
     rows: list[Row] = [("a", 1, "x"), ("A", 1, "x"), ("a ", 1, "x"), ("á", 1, "x"), ("á", 1, "x"), ("%", 1, "x")]
-    target = opened(backend)
+    target = opened(general_backend)
     target.write(write("p1", rows))
     target.write(write("p2", [], [("a", 1), ("%", 1), ("", 1)], expected="p1"))
     target.close()
-    assert_rows(backend, [row for row in rows if row[0] not in ("a", "%")])
+    assert_rows(general_backend, [row for row in rows if row[0] not in ("a", "%")])
 
 
-def test_columns_are_added_and_widened(backend: Backend) -> None:
+def test_columns_are_added_and_widened(general_backend: Backend) -> None:
     old = TargetLayout(
         pa.schema([("k", pa.int32()), ("f", pa.int64()), ("d", pa.decimal128(5, 2)), ("i", pa.int32())]), ("k",)
     )
     more = pa.field("more", pa.list_(pa.field("element", pa.string())))
     fields = [("k", pa.int64()), ("f", pa.float32()), ("d", pa.decimal128(12, 4)), ("i", pa.float64()), more]
     new = TargetLayout(pa.schema(fields), ("k",))
-    target = opened(backend)
+    target = opened(general_backend)
     target.write(write("p1", [(1, 2**60 + 1, Decimal("1.25"), 7), (2, None, None, None)], layout=old))
     change = followed("orders", old, new)
     rows: list[Row] = [(2**40, 1.5, Decimal("12345678.1234"), 0.5, ["x"]), (2, 2.5, None, 9.0, None)]
     target.write(write("p2", rows, [(2,)], expected="p1", layout=new, change=change, base=old))
     assert target.stored("orders").layout == new  # type: ignore[union-attr]
     target.close()
-    assert_rows(backend, [(1, float(2**60), Decimal("1.2500"), 7.0, None), *rows], new.columns)
+    assert_rows(general_backend, [(1, float(2**60), Decimal("1.2500"), 7.0, None), *rows], new.columns)
 
 
-def test_numbers_become_text(backend: Backend) -> None:
+def test_numbers_become_text(general_backend: Backend) -> None:
     old = TargetLayout(pa.schema([("k", pa.int32()), ("n", pa.int64()), ("d", pa.date32())]), ("k",))
     new = TargetLayout(pa.schema([("k", pa.string()), ("n", pa.string()), ("d", pa.string())]), ("k",))
-    target = opened(backend)
+    target = opened(general_backend)
     target.write(write("p1", [(1, -5, dt.date(2020, 1, 2)), (2, None, None)], layout=old))
     target.write(
         write("p2", [("1", "z", "w")], [("1",)], expected="p1", layout=new, change=followed("t", old, new), base=old)
@@ -107,7 +107,7 @@ def test_numbers_become_text(backend: Backend) -> None:
     target.write(write("p3", [], [("2",)], expected="p2", layout=new))
     target.write(write("p4", [("3", "-5", "2020-01-02")], [], expected="p3", layout=new))
     target.close()
-    assert_rows(backend, [("1", "z", "w"), ("3", "-5", "2020-01-02")], new.columns)
+    assert_rows(general_backend, [("1", "z", "w"), ("3", "-5", "2020-01-02")], new.columns)
 
 
 def test_rows_may_have_fewer_and_narrower_columns(backend: Backend) -> None:
@@ -189,7 +189,7 @@ def test_dates_with_a_sign_do_not_become_text(backend: Backend, day: int) -> Non
 @pytest.mark.parametrize("name", ["../orders", "/etc", "a/b", "..", "", "a\0b"])
 def test_names_that_lead_elsewhere_are_refused_before_anything_is_read(backend: Backend, name: str) -> None:
     """A server names its tables."""
-    if not backend.url.startswith(("delta", "parquet")):
+    if not backend.url.startswith(("delta", "parquet", "hudi")):
         return
     target = opened(backend)
     with pytest.raises(ConfigurationError, match="the name is not one of a folder"):
@@ -197,9 +197,9 @@ def test_names_that_lead_elsewhere_are_refused_before_anything_is_read(backend: 
     target.close()
 
 
-def test_repeated_key_is_found_until_it_is_removed(backend: Backend) -> None:
+def test_repeated_key_is_found_until_it_is_removed(general_backend: Backend) -> None:
     """Also one with a null. Rows that were removed, and those with one part of a key, do not count."""
-    target = opened(backend)
+    target = opened(general_backend)
     assert target.repeated_key("orders", "orders") == ""
     target.write(write("p1", [("a", 1, "x"), ("a", 2, "y"), ("b", 1, "z"), (None, 1, "n")]))
     assert target.repeated_key("orders", "orders") == ""
@@ -212,10 +212,10 @@ def test_repeated_key_is_found_until_it_is_removed(backend: Backend) -> None:
     target.close()
 
 
-def test_repeated_key_of_another_source_does_not_count(backend: Backend) -> None:
+def test_repeated_key_of_another_source_does_not_count(general_backend: Backend) -> None:
     columns = pa.schema([('a "source"', pa.string()), ('a "key"', pa.string())])
     layout = TargetLayout(columns, ('a "source"', 'a "key"'), 'a "source"')
-    target = opened(backend)
+    target = opened(general_backend)
     twice = 'it\'s "u"'
     target.write(write("p1", [("t", "a"), ("t", "b")], layout=layout, source="/lake/t", source_name="t"))
     rows: list[Row] = [(twice, "a"), (twice, "c"), (twice, "c")]
@@ -303,11 +303,11 @@ def test_long_position_is_stored(backend: Backend) -> None:
 NAMES = ["o\"r'd;--", "ünï 表", "Order", "select", "a.b", "x" * 60, " space ", "%s{0}$1"]
 
 
-def test_names_are_kept(backend: Backend) -> None:
-    target, layouts = opened(backend), dict[str, TargetLayout]()
+def test_names_are_kept(general_backend: Backend) -> None:
+    target, layouts = opened(general_backend), dict[str, TargetLayout]()
     for name in NAMES:
         columns = pa.schema([(name, pa.string()), (f"{name[:50]}_n", pa.int64())])
-        if set(name) & set(backend.refused):
+        if set(name) & set(general_backend.refused):
             with pytest.raises(ConfigurationError, match="name"):
                 target.check_columns(name, columns)
             columns = pa.schema([("k", pa.string()), ("n", pa.int64())])
@@ -321,7 +321,7 @@ def test_names_are_kept(backend: Backend) -> None:
         assert (stored.layout, stored.positions) == (layout, {f"/{name}": "p2"})
     target.close()
     for name, layout in layouts.items():
-        assert_rows(backend, [("a", 1), ("b", 3)], layout.columns, name)
+        assert_rows(general_backend, [("a", 1), ("b", 3)], layout.columns, name)
 
 
 LOCAL = dt.datetime(2020, 12, 31, 23, 59, 59, tzinfo=dt.UTC).replace(tzinfo=None)
@@ -359,19 +359,19 @@ NESTED: dict[pa.DataType, list[Any]] = {
 
 
 @pytest.mark.parametrize("values", [SINGLE, NESTED], ids=["single", "nested"])
-def test_values_of_each_type_are_kept(backend: Backend, values: dict[pa.DataType, list[Any]]) -> None:
+def test_values_of_each_type_are_kept(general_backend: Backend, values: dict[pa.DataType, list[Any]]) -> None:
     """Each type is a column. Columns with fewer values have nulls."""
     columns = pa.schema([("k", pa.int32()), *((f"v{place}", type_) for place, type_ in enumerate(values))])
     layout = TargetLayout(columns, ("k",))
     rows: list[Row] = list(enumerate_rows(values.values()))
-    target = opened(backend)
+    target = opened(general_backend)
     target.check_columns("orders", columns)
     assert all(target.types_of(columns))
     target.write(write("p1", rows, layout=layout))
     changed: list[Row] = [(0, *(one[-1] for one in values.values())), (99, *(one[0] for one in values.values()))]
     target.write(write("p2", changed, [(0,), (99,)], layout=layout, expected="p1"))
     target.close()
-    assert_rows(backend, [*rows[1:], *changed], columns)
+    assert_rows(general_backend, [*rows[1:], *changed], columns)
 
 
 def enumerate_rows(columns: Iterable[list[Any]]) -> Iterator[Row]:
@@ -383,7 +383,7 @@ def enumerate_rows(columns: Iterable[list[Any]]) -> Iterator[Row]:
 KEYS = {type_: [one for one in values if one != "x" * 70_000] for type_, values in SINGLE.items()}
 
 
-def test_keys_of_all_types_are_compared_by_each_column(backend: Backend) -> None:
+def test_keys_of_all_types_are_compared_by_each_column(general_backend: Backend) -> None:
     """One key has the first value of each type. Each other one has another value, or null, in one column."""
     columns = pa.schema([*((f"k{place}", type_) for place, type_ in enumerate(KEYS)), ("v", pa.int32())])
     layout = TargetLayout(columns, tuple(columns.names[:-1]))
@@ -392,13 +392,13 @@ def test_keys_of_all_types_are_compared_by_each_column(backend: Backend) -> None
     for place, values in enumerate(KEYS.values()):
         keys += [(*first[:place], value, *first[place + 1 :]) for value in (*values[1:], None)]
     rows: list[Row] = [(*key, number) for number, key in enumerate(keys)]
-    target = opened(backend)
+    target = opened(general_backend)
     target.write(write("p1", rows, layout=layout))
     target.write(write("p2", [(*first, 99)], [first], layout=layout, expected="p1"))
     removed = keys[2::2]
     target.write(write("p3", None, removed, layout=layout, expected="p2"))
     target.close()
-    assert_rows(backend, [*rows[1::2], (*first, 99)], columns)
+    assert_rows(general_backend, [*rows[1::2], (*first, 99)], columns)
 
 
 @pytest.mark.parametrize(
@@ -442,16 +442,16 @@ def test_two_objects_do_not_lose_writes(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_random_changes_give_the_rows_of_a_model(backend: Backend, seed: int) -> None:
+def test_random_changes_give_the_rows_of_a_model(general_backend: Backend, seed: int) -> None:
     history = History(seed)
-    target: Target = opened(backend)
+    target: Target = opened(general_backend)
     for number in range(12):
         if number % 5 == 4:
             target.close()
-            target = opened(backend)
+            target = opened(general_backend)
         target.write(history.write(number))
     target.close()
-    assert_rows(backend, history.rows_after(11))
+    assert_rows(general_backend, history.rows_after(11))
 
 
 PARTS = {"duckdb": (0.1, 0.7), "postgresql": (0.4, 0.95), "delta": (0.4, 0.7), "parquet": (0.1, 0.95)}

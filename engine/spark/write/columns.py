@@ -1,0 +1,48 @@
+"""The columns that rows have between the steps of a write, beside those of the data."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+PARTITION: Final = "_penstock_partition"
+"""Partition path."""
+SLOT: Final = "_penstock_slot"
+"""The bucket, the place of the slice that has the key, or `group_plan.NEW`."""
+ROW: Final = "_penstock_row"
+"""The number of the row in the data frame: of equal rows of a key the later one wins."""
+DATA: Final = "_penstock_data"
+"""Whether the row is no delete."""
+SPREAD_OF_KEY: Final = "_penstock_spread"
+"""The hash of the key, below `group_plan.SPREAD`; 0 with a bucket index."""
+KEY: Final = "_penstock_key"
+"""The record key, if it is searched for."""
+COPIES: Final = "_penstock_copies"
+"""Whether the base file of the slice has the key in several rows."""
+GROUP: Final = "_penstock_group"
+"""The number of the file group."""
+
+TAGS: Final = pa.schema(
+    [
+        pa.field(PARTITION, pa.string()),
+        pa.field(SLOT, pa.int32()),
+        pa.field(ROW, pa.int64()),
+        pa.field(DATA, pa.bool_()),
+        pa.field(SPREAD_OF_KEY, pa.int32()),
+    ]
+)
+"""The columns of tagged rows, before those of the data. KEY is the last of them, if keys are searched."""
+TAG_TYPES: Final = f"{PARTITION} string, {SLOT} int, {ROW} bigint, {DATA} boolean, {SPREAD_OF_KEY} int"
+"""The same for Spark."""
+STORED_KEYS: Final = pa.schema(
+    [
+        pa.field(PARTITION, pa.string()),
+        pa.field(KEY, pa.string()),
+        pa.field(SLOT, pa.int32()),
+        pa.field(COPIES, pa.bool_()),
+    ]
+)
+"""The keys that the table has."""
+STORED_KEY_TYPES: Final = f"{PARTITION} string, {KEY} string, {SLOT} int, {COPIES} boolean"
+"""The same for Spark."""

@@ -1,0 +1,94 @@
+"""`penstock sync` writes a hundred of Debezium's topics into Hudi tables, which real Hudi reads and writes on."""
+
+from __future__ import annotations
+
+import pathlib
+import random
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.engine.sync.feeds import Feeds
+from penstock.engine.sync.job import parse_job
+from penstock.engine.sync.runner import Runner, RunSettings
+from penstock.engine.sync.sources import list_sources
+from penstock.engine.sync.targets.open import SharedTargets, open_target
+from tests.unit.engine.sync.topics.conftest import events as debezium_events
+from tests.unit.engine.sync.topics.debezium_events import Events, value_schema
+
+pytestmark = pytest.mark.interop
+
+TOPICS: Final = [f"shop.public.t{number:03}" for number in range(100)]
+READ_BY_HUDI: Final = 6
+events = debezium_events
+COLUMNS: Final = ("id", "name", "amount")
+
+
+def sync(events: Events, lake: pathlib.Path, options: str = "buckets=1") -> None:
+    """Copies all topics until nothing is new."""
+    text = f'[[sync]]\nfrom = "kafka://{events.brokers}/shop.public.*"\nto = "hudi:///{lake}?{options}"\n'
+    entries = parse_job(text, "job.toml")
+    targets, feeds = SharedTargets(open_target), Feeds()
+    try:
+        runner = Runner(
+            lambda: list_sources(entries),
+            feeds.of,
+            lambda source: targets.of(source.entry.target),
+            RunSettings(once=True),
+        )
+        assert runner.run() == 0
+    finally:
+        feeds.close()
+        targets.close()
+
+
+def rows_of(table: pa.Table) -> dict[int, dict[str, Any]]:
+    """The rows by key; AssertionError if a key is repeated."""
+    rows = table.to_pylist()
+    assert len({row["id"] for row in rows}) == len(rows)
+    return {row["id"]: {name: row[name] for name in COLUMNS} for row in rows}
+
+
+def as_stored(rows: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    return {key: {name: row.get(name) for name in COLUMNS} for key, row in rows.items()}
+
+
+def test_hundred_topics_become_tables_that_hudi_reads(hudi: Any, events: Events, tmp_path: pathlib.Path) -> None:
+    rng, lake = random.Random(7), tmp_path / "lake"
+    for _ in range(2):
+        for topic in TOPICS:
+            events.random_changes(topic, rng, 6)
+        sync(events, lake)
+    differing = [
+        topic
+        for topic in TOPICS
+        if rows_of(penstock.read(str(lake / topic.rpartition(".")[2])).read_all()) != as_stored(events.rows[topic])
+    ]
+    assert not differing
+    for topic in rng.sample(TOPICS, READ_BY_HUDI):
+        path = lake / topic.rpartition(".")[2]
+        assert rows_of(hudi.read(path)) == as_stored(events.rows[topic]), topic
+
+
+@pytest.mark.parametrize("options", ["buckets=2", "buckets=1&table_type=copy_on_write", "buckets=2&table_version=6"])
+def test_hudi_reads_every_round_and_writes_on(hudi: Any, events: Events, tmp_path: pathlib.Path, options: str) -> None:
+    rng, lake, topic = random.Random(options), tmp_path / "lake", TOPICS[0]
+    path = lake / "t000"
+    for number in range(12):  # among them a compaction
+        events.random_changes(topic, rng, 5)
+        if number == 6:
+            events.schema = value_schema(name="string", amount="int32", more="string")
+        sync(events, lake, options)
+        if number % 3 == 2:
+            assert rows_of(hudi.read(path)) == as_stored(events.rows[topic]), f"round {number}"
+    hudi.call(f"CREATE TABLE IF NOT EXISTS synced USING hudi LOCATION '{path}'")
+    hudi.call("DELETE FROM synced WHERE id >= 100")
+    hudi.call("DROP TABLE synced")
+    rest = {key: row for key, row in events.rows[topic].items() if key < 100}
+    assert rows_of(hudi.read(path)) == as_stored(rest)
+    events.upsert(topic, {"id": 3, "name": "last", "amount": 1})
+    assert events.producer.flush(60) == 0
+    sync(events, lake, options)
+    assert rows_of(hudi.read(path)) == as_stored({**rest, 3: events.rows[topic][3]})
