@@ -74,8 +74,8 @@ def running(folder: pathlib.Path) -> Iterator[PenstockSink]:
         with (CACHE / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             jars = fetch_jars(KAFKA_SOURCE, CACHE)
-        driver = pathlib.Path(__file__).with_name("penstock_sink_process.py")
-        peer = PenstockSink([sys.executable, "-P", driver, ",".join(map(str, jars))], folder)
+        command = [sys.executable, "-P", "-m", "tests.hybrid.penstock_sink_process", ",".join(map(str, jars))]
+        peer = PenstockSink(command, folder, str(REPOSITORY))
         peer.started()
     except (RuntimeError, OSError) as error:
         if os.environ.get("CI"):

@@ -1,7 +1,7 @@
 """Spark with `penstock.spark.sink` in a process that stays: each round is a streaming query from a topic into a table.
 
 Run by a Python with Penstock and PySpark:
-    python penstock_sink_process.py JAR,JAR,…        the jars of Spark's Kafka source
+    python -m tests.hybrid.penstock_sink_process JAR,JAR,…        the jars of Spark's Kafka source
 
 Requests on stdin, one answer on stdout each, `{"ok": null}` or `{"error": text}`:
     {"do": "run_sink", …}     a query up to the end of the topic, as `hudi_topics.run_sink`, and how `sink` writes
@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
 import sys
 import traceback
 from typing import Any
 
 from pyspark.sql import SparkSession
-
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2]))
 
 import penstock.spark
 from tests.hybrid.spark_reader import SETTINGS

@@ -18,8 +18,10 @@ class PeerProcess:
     """A Python of a peer's environment with its driver, the first part of `command`. The driver prints one line when it
     is ready, then one per request: `{"ok": …}` or `{"error": text}`. One request at a time, from any thread."""
 
-    def __init__(self, command: Sequence[str | pathlib.Path], folder: pathlib.Path) -> None:
+    def __init__(self, command: Sequence[str | pathlib.Path], folder: pathlib.Path, python_path: str = "") -> None:
+        """`python_path`: where the driver finds modules of the suite; '' for a driver that needs none."""
         self._command, self._folder = [str(part) for part in command], folder
+        self._python_path = {"PYTHONPATH": python_path} if python_path else {}
         self._log, self._asking = (folder / "spark.log").open("w"), threading.Lock()
         self._start()
 
@@ -40,7 +42,7 @@ class PeerProcess:
         self._process = subprocess.Popen(
             self._command,
             cwd=self._folder,
-            env={**environment, "PYSPARK_PYTHON": self._command[0]},
+            env={**environment, **self._python_path, "PYSPARK_PYTHON": self._command[0]},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 import random
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,15 +16,20 @@ from penstock.engine.sync.job import parse_job
 from penstock.engine.sync.runner import Runner, RunSettings
 from penstock.engine.sync.sources import list_sources
 from penstock.engine.sync.targets.open import SharedTargets, open_target
-from tests.unit.engine.sync.topics.conftest import events as debezium_events
-from tests.unit.engine.sync.topics.debezium_events import Events, value_schema
+from tests.unit.engine.sync.topics.debezium_events import Events, simulated_events, value_schema
 
 pytestmark = pytest.mark.interop
 
 TOPICS: Final = [f"shop.public.t{number:03}" for number in range(100)]
 READ_BY_HUDI: Final = 6
-events = debezium_events
 COLUMNS: Final = ("id", "name", "amount")
+
+
+@pytest.fixture
+def events() -> Iterator[Events]:
+    """Topics of Debezium's events on simulated brokers."""
+    with simulated_events() as simulated:
+        yield simulated
 
 
 def sync(events: Events, lake: pathlib.Path, options: str = "buckets=1") -> None:

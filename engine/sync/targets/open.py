@@ -28,7 +28,7 @@ def open_target(url: TargetUrl) -> Target:
 
                 return ParquetTarget(url.place)
             case "hudi":
-                from penstock.engine.sync.targets.hudi import HudiTarget
+                from penstock.engine.sync.targets.hudi.hudi_target import HudiTarget
 
                 return HudiTarget(url.place)
             case "postgresql":

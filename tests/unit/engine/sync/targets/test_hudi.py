@@ -12,8 +12,9 @@ import pytest
 import penstock
 from penstock.engine.sync.job import parse_target
 from penstock.engine.sync.layout import TargetLayout, followed
-from penstock.engine.sync.targets import hudi as hudi_target
-from penstock.engine.sync.targets.hudi import SYNC, HudiTarget
+from penstock.engine.sync.targets.hudi import hudi_target
+from penstock.engine.sync.targets.hudi.hudi_target import HudiTarget
+from penstock.engine.sync.targets.hudi.stored_state import SYNC
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, TargetConflict
 from penstock.table.hudi_table import open_table
 from penstock.table.timeline.instants import Action

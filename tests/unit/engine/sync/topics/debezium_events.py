@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,18 @@ def value_schema(**columns: str) -> dict[str, Any]:
         "type": "struct",
         "fields": [{**image, "field": "before"}, {**image, "field": "after"}, {"type": "string", "field": "op"}],
     }
+
+
+@contextlib.contextmanager
+def simulated_events() -> Iterator[Events]:
+    """Topics on brokers that librdkafka simulates in the process while the block runs."""
+    from confluent_kafka import Producer
+
+    settings = {"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "partitioner": "murmur2", "log_level": 2}
+    producer: Any = Producer(settings)
+    brokers = producer.list_topics(timeout=60).brokers.values()
+    yield Events(producer, ",".join(f"{one.host}:{one.port}" for one in brokers))
+    producer.flush(10)
 
 
 @dataclass

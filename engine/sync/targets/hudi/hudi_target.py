@@ -23,10 +23,10 @@ import pyarrow as pa
 from penstock.engine.arrow import read
 from penstock.engine.sync.layout import TargetLayout
 from penstock.engine.sync.targets.folders import folder_problem
-from penstock.engine.sync.targets.rows import aligned, check_text_of_dates, layout_text, parsed_layout
+from penstock.engine.sync.targets.hudi.stored_state import SYNC, newest_state, parsed_state, state_text
+from penstock.engine.sync.targets.rows import aligned, check_text_of_dates
 from penstock.engine.sync.targets.target import StoredTable, Write, check_base, dates_to_text
 from penstock.engine.table_services.maintain import maintain
-from penstock.engine.write.commit_extras import newest_extra
 from penstock.engine.write.create import create_table
 from penstock.engine.write.planned_write import WriteOptions, open_write
 from penstock.engine.write.write import write_batches
@@ -46,8 +46,6 @@ from penstock.writer.rows.chunks import Batches
 
 log = logging.getLogger("penstock.engine.sync")
 
-SYNC: Final = "penstock.sync"
-"""The key of layout and positions in the metadata of a commit."""
 REMOVED: Final = "_hoodie_is_deleted"
 """The column of the delete marker, which each table has beside the columns of its layout."""
 MAINTAINED_AFTER: Final = 10
@@ -141,7 +139,7 @@ class HudiTarget:
     def _stored(self, table: str, opened: HudiTable) -> StoredTable | None:
         """The layout and the positions after the newest commit of a sync; None for a table without a commit.
         ConfigurationError for a table that no sync fills."""
-        text = newest_extra(opened, SYNC)
+        text = newest_state(opened)
         if text is None:
             if not opened.timeline().completed_writes:
                 return None
@@ -150,10 +148,8 @@ class HudiTarget:
                 "or another name (`into`)"
             )
         try:
-            values = json.loads(text)
-            positions = {str(source): str(position) for source, position in values["positions"].items()}
-            return StoredTable(layout=parsed_layout(values["layout"]), positions=positions)
-        except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+            return parsed_state(text)
+        except ValueError as error:
             raise ConfigurationError(
                 f"target {self._name}: table {table}: the metadata of its newest commit is not that of a sync: {error}"
             ) from None
@@ -207,17 +203,14 @@ class HudiTarget:
                 rows = iter([pa.record_batch([[write.source_name]], schema)])
         planned = open_write(str(self._folder / write.table), WriteOptions(operation=operation))
         stored = self._check_position(write, planned.early.table)
-        state = {
-            "layout": layout_text(layout),
-            "positions": {**(stored.positions if stored else {}), write.source: write.position},
-        }
+        positions = {**(stored.positions if stored else {}), write.source: write.position}
 
         def is_done(table: HudiTable) -> bool:
             """Never; TargetConflict if another process has written meanwhile."""
             self._check_position(write, table)
             return False
 
-        extra = {SYNC: json.dumps(state, separators=(",", ":"))}
+        extra = {SYNC: state_text(layout, positions)}
         planned = replace(planned, extra=extra, is_done=is_done, commits_without_rows=True)
         write_batches(planned, Batches(schema, rows, None))
 
