@@ -89,9 +89,10 @@ def test_hudi_reads_every_round_and_writes_on(hudi: Any, events: Events, tmp_pat
         sync(events, lake, options)
         if number % 3 == 2:
             assert rows_of(hudi.read(path)) == as_stored(events.rows[topic]), f"round {number}"
-    hudi.call(f"CREATE TABLE IF NOT EXISTS synced USING hudi LOCATION '{path}'")
-    hudi.call("DELETE FROM synced WHERE id >= 100")
-    hudi.call("DROP TABLE synced")
+    index = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": options.partition("=")[2][0]}
+    statements = (f"CREATE TABLE synced USING hudi LOCATION '{path}'", "DELETE FROM synced WHERE id >= 100")
+    version = {"hoodie.write.table.version": "6" if "version=6" in options else "9", "hoodie.metadata.enable": "false"}
+    hudi.script({**index, **version, "hoodie.write.auto.upgrade": "false"}, [*statements, "DROP TABLE synced"])
     rest = {key: row for key, row in events.rows[topic].items() if key < 100}
     assert rows_of(hudi.read(path)) == as_stored(rest)
     events.upsert(topic, {"id": 3, "name": "last", "amount": 1})
