@@ -23,8 +23,7 @@ There are at most nine rules. Any other difference is a failure. Rules 5 to 7 ar
    late delete may win, one row of a duplicate key remains): after one that changed the newest rows, earlier states and
    folded changes are not compared. It multiplies decimals in rewritten clustered files (golden B_v6_inc_cow). Its
    reader stops at the block of a rollback that is later than the newest write of the query
-   (`AbstractHoodieLogRecordReader`): it lacks the logs of a write that made a rollback. 1.2.0 reads them. Its clean
-   deletes the folder of a partition whose file groups are all replaced, with the files of savepoints (`CleanPlanner`).
+   (`AbstractHoodieLogRecordReader`): it lacks the logs of a write that made a rollback. 1.2.0 reads them.
 9. Version 6, merge on read: while a compaction is pending, a range lacks the log records of file slices that are older
    than the range and newer than the plan (docs/reference/semantics.md "Where Penstock differs"). 1.2.0 adds the pending
    compactions to the instants of the range, and takes a slice whose instant is neither among them nor before all of

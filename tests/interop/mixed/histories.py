@@ -109,8 +109,7 @@ class History:
             can_roll_back=self.shape.version == 9 or is_old,
             orders_deletes=not (is_old and self.shape.merge_on_read),
             max_level=1 if is_old and (self.shape.merge_on_read or self.shape.is_global) else len(ADDED),
-            clusters_by_hudi=not (is_old and {"price", "large"} & set(self.shape.columns)),
-            keeps_replaced_partitions=not is_old,
+            clusters_by_hudi=not (is_old and (self.shape.is_global or {"price", "large"} & set(self.shape.columns))),
         )
         self.writers.create()
         try:

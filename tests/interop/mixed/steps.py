@@ -94,10 +94,8 @@ class StepGenerator:
     """The last schema change. 0.15.0 reads a column that was widened later neither in a Parquet log block nor in the
     base files of a global index."""
     clusters_by_hudi: bool = True
-    """Whether a clustering of Hudi changes no row (`hudi_deviations`, rule 8)."""
-    keeps_replaced_partitions: bool = True
-    """Whether a clean of Hudi keeps the files of a savepoint in a partition whose file groups are all replaced
-    (`hudi_deviations`, rule 8)."""
+    """Whether a clustering of Hudi changes no row (`hudi_deviations`, rule 8), and Hudi can go on: with a global index
+    0.15.0 does not read its own clustered files if a column of the table's schema has no null."""
     clock: int = 10
     value: int = 0
     new_keys: int = 0
@@ -112,7 +110,8 @@ class StepGenerator:
     restored: bool = False
     """Whether the table was restored to its savepoint."""
     overwrote_savepoint: bool = False
-    """Whether the table was overwritten after the savepoint."""
+    """Whether the table was overwritten after the savepoint. A clean of Hudi (0.15.0 and 1.2.0) then deletes the
+    folders of partitions whose file groups are all replaced, with the files of the savepoint."""
 
     def next(self, model: Model) -> Step:
         """The next step of a table in this state."""
@@ -215,7 +214,7 @@ class StepGenerator:
             rows = tuple(row for row in rows if not self._outlives_base(model, row))
         rows = rows or self.rows(model, 1, fresh=1.0, level=level)
         self.deleted |= {row.key for row in rows if row.deleted or operation == "delete"}
-        if self.has_savepoint and operation == "insert_overwrite_table" and not self.keeps_replaced_partitions:
+        if self.has_savepoint and operation == "insert_overwrite_table":
             services = services and by_penstock
         return Write(by_penstock, operation, rows, self._services(by_penstock, model) if services else ())
 
@@ -223,7 +222,7 @@ class StepGenerator:
         """What the writer does after its write."""
         if model.planned or self.draw.random() < 0.75:
             return ()
-        if self.overwrote_savepoint and not (by_penstock or self.keeps_replaced_partitions):
+        if self.overwrote_savepoint and not by_penstock:
             return ()
         choices = [("clean",), ("clean", "archive")]
         if by_penstock and self.shape.metadata:  # it does not archive tables with a metadata table
