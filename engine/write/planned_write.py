@@ -20,6 +20,7 @@ from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.engine.write.results import WriteResult
 from penstock.engine.write.settings import WriteSettings, parse_metadata, timeline_zone, write_settings
 from penstock.proto.errors import UnsupportedFeature, WriteConflict
+from penstock.proto.model.writes import TouchedGroups
 from penstock.table.config.change_logging import CDC_ENABLED
 from penstock.table.config.properties import load_properties
 from penstock.table.files.slices import GroupId
@@ -31,7 +32,7 @@ from penstock.table.timeline.instants import Action
 from penstock.writer.index.new_groups import FileSizes
 from penstock.writer.index.slices import GroupWrite
 from penstock.writer.rows.write_schema import WriteSchema
-from penstock.writer.transaction.conflicts import StartOfWrite, TouchedGroups
+from penstock.writer.transaction.conflicts import StartOfWrite
 from penstock.writer.transaction.failed_writes import roll_back_failed, rolled_back_on_error
 from penstock.writer.transaction.transaction import Transaction, WriteEnvironment, transaction
 

@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 from typing import Final
 
 from penstock.proto.codec import checks as check
-from penstock.proto.model.completion import MAX_COMPLETIONS, CompletionTimes
+from penstock.proto.model.positions import MAX_COMPLETIONS, CompletionTimes
 from penstock.proto.v1 import penstock_pb2 as pb
 
 _MAX_INSTANT: Final = 10**17 - 1

@@ -17,6 +17,7 @@ from typing import BinaryIO, Final
 
 from penstock.proto.errors import PenstockError, StorageError, TableError, WriteConflict
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.writes import TouchedGroups
 from penstock.table.config.properties import TableProperties
 from penstock.table.files.markers import MAX_MARKER_BYTES, IoType, marker_folder, marker_path
 from penstock.table.hudi_table import HudiTable
@@ -32,7 +33,6 @@ from penstock.writer.metadata_table.update import changes_of, record_files
 from penstock.writer.transaction.clock import newest_time, next_time
 from penstock.writer.transaction.conflicts import (
     StartOfWrite,
-    TouchedGroups,
     completed_since,
     first_conflict,
     first_other_schema,
