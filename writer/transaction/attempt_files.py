@@ -20,8 +20,8 @@ from penstock.table.config.properties import PROPERTIES_FILE
 from penstock.table.files.markers import IoType, marker_path
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.writer.transaction.marked_files import joined
 from penstock.writer.transaction.markers import attempt_folder, create_partition, markers_of
-from penstock.writer.transaction.transaction import joined
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,13 +41,13 @@ from penstock.writer.transaction.clock import newest_time
 from penstock.writer.transaction.conflicts import pending_rollbacks
 from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_dead
 from penstock.writer.transaction.heartbeat import FOLDER as HEARTBEATS
+from penstock.writer.transaction.marked_files import joined
 from penstock.writer.transaction.markers import ATTEMPTS, attempt_folder, markers_of, remove_marked_files
 from penstock.writer.transaction.rollback_requests import foreign_file, requests_by_markers
 from penstock.writer.transaction.transaction import (
     Transaction,
     WriteEnvironment,
     is_clustering,
-    joined,
     locked,
     new_time,
     remove_traces,

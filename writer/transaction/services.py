@@ -37,12 +37,12 @@ from penstock.writer.transaction.heartbeat import (
     start_heartbeat,
     writer_is_dead,
 )
+from penstock.writer.transaction.marked_files import joined
 from penstock.writer.transaction.markers import markers_of, remove_marked_files
 from penstock.writer.transaction.transaction import (
     Transaction,
     WriteEnvironment,
     inflight_name,
-    joined,
     locked,
     new_time,
     refuse_restoring,

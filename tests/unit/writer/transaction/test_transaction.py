@@ -19,10 +19,10 @@ from penstock.table.storage.local_writes import LocalStorage
 from penstock.table.timeline.commit_encoder import encode_commit
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Action
+from penstock.writer.transaction.marked_files import joined
 from penstock.writer.transaction.transaction import (
     Transaction,
     WriteEnvironment,
-    joined,
     metadata_action,
     transaction,
 )
