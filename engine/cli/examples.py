@@ -27,6 +27,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "write": (
         "penstock write /lake/orders orders.parquet",
         "penstock write /lake/orders gone.jsonl --operation delete --index bucket --buckets 4",
+        "penstock write orders orders.parquet --server 127.0.0.1:7070",
     ),
     "rollback": ("penstock rollback /lake/orders", "penstock rollback /lake/orders 20261123160217300"),
     "savepoint": (

@@ -87,7 +87,7 @@ def serve(
 def run(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT."""
     from penstock.engine.event_time_scan import scan_event_time
-    from penstock.engine.write.served_timeline import ServedTimeline
+    from penstock.engine.write.service.served_timeline import ServedTimeline
     from penstock.enumerator.server.run import serve_forever
 
     serve_forever(
