@@ -8,10 +8,9 @@ from collections.abc import Iterator
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import penstock
-from penstock.engine.cli.main import app
+from penstock.engine.cli.main import run
 from penstock.engine.write.service.remote_transaction import WriteServer, write_server
 from penstock.engine.write.service.served_timeline import ServedTimeline
 from penstock.enumerator.server.run import RunningServer, serve
@@ -108,19 +107,21 @@ def test_begins_that_cannot_be(
 
 
 def test_server_without_timelines_says_so(table: pathlib.Path) -> None:
-    with serve({"t": str(table)}, "127.0.0.1:0") as running:
-        with pytest.raises(ConfigurationError, match="coordinates no writes"):
-            penstock.write("t", rows("a", "oslo"), server=running.address)
+    with (
+        serve({"t": str(table)}, "127.0.0.1:0") as running,
+        pytest.raises(ConfigurationError, match="coordinates no writes"),
+    ):
+        penstock.write("t", rows("a", "oslo"), server=running.address)
 
 
-def test_command_writes_through_a_server(server: RunningServer, table: pathlib.Path, tmp_path: pathlib.Path) -> None:
+def test_command_writes_through_a_server(
+    server: RunningServer, table: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "rows.parquet"
     pq.write_table(rows("a", "oslo"), file)
-    result = CliRunner().invoke(app, ["write", "t", str(file), "--server", server.address, "--format", "json"])
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["rows"] == 3
+    assert run(["write", "t", str(file), "--server", server.address, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 3
     lines = tmp_path / "rows.jsonl"
     lines.write_text('{"id": "b0", "seq": 1, "city": "riga"}\n')
-    result = CliRunner().invoke(app, ["write", "t", str(lines), "--server", server.address])
-    assert result.exit_code == 0, result.output
+    assert run(["write", "t", str(lines), "--server", server.address]) == 0
     assert ids(table) == [("a0", 1), ("a1", 1), ("a2", 1), ("b0", 1)]
