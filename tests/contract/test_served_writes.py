@@ -125,3 +125,25 @@ def test_command_writes_through_a_server(
     lines.write_text('{"id": "b0", "seq": 1, "city": "riga"}\n')
     assert run(["write", "t", str(lines), "--server", server.address]) == 0
     assert ids(table) == [("a0", 1), ("a1", 1), ("a2", 1), ("b0", 1)]
+
+
+def test_command_lists_writes(
+    server: RunningServer, client: EnumeratorClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun = client.begin_write(WriteId("t", "a", 4), "r", WriteSpec(action="deltacommit"))
+    assert run(["writes", "list", "--server", server.address, "--format", "json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert 0 < shown.pop("lease_left_ms") <= begun.lease_ms
+    assert shown == {
+        "table": "t",
+        "owner": "a",
+        "epoch": 4,
+        "state": "open",
+        "instant": begun.instant,
+        "groups": 0,
+        "files": 0,
+    }
+    assert run(["writes", "list", "--server", server.address, "--table", "other"]) == 0
+    assert begun.instant not in capsys.readouterr().out
+    assert run(["writes", "list", "--server", server.address]) == 0
+    assert begun.instant in capsys.readouterr().out
