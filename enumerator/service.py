@@ -107,12 +107,9 @@ class EnumeratorService:
         self.split_discovery = SplitDiscovery(
             self.coordinator, follows, names.path, clock_ms, names.published, names.interval_ms, chance, watch
         )
-        check = reads.check
-        self.checks = TableChecks(
-            names.names, lambda name: check(names.path(name)), clock_ms, self.coordinator.observer
-        )
+        check, observer = reads.check, self.coordinator.observer
+        self.checks = TableChecks(names.names, lambda name: check(names.path(name)), clock_ms, observer)
         self.streams, self.alignment_sets = StreamRegistry(clock_ms), AlignmentSets(clock_ms)
-        observer = self.coordinator.observer
         self.stream_monitor = StreamMonitor(
             self.streams,
             lambda name, points, readers: follows.lags(names.path(name), points, readers),
@@ -139,7 +136,7 @@ class EnumeratorService:
         )
         self.administration.restore()
         self.writes = WriteTransactions(self.coordinator, names.path, timelines, clock_ms)
-        self._write_thread = WriteThread(self.writes)
+        self._write_thread = None if poll_ms is None or timelines is None else WriteThread(self.writes)
 
     def _looks(self, table: str) -> CallLooks:
         """The looks at a table, shared with its groups and other streams, for a call that arrives now."""
@@ -159,13 +156,15 @@ class EnumeratorService:
 
     def start(self) -> None:
         """Begins discovery for the groups, and goes on with the writes of the process before."""
-        self._write_thread.start()
+        if self._write_thread is not None:
+            self._write_thread.start()
         if self._threads is not None:
             self._threads.start()
 
     def stop(self) -> None:
         """Ends discovery; discoveries under way are completed."""
-        self._write_thread.stop()
+        if self._write_thread is not None:
+            self._write_thread.stop()
         if self._threads is not None:
             self._threads.stop()
 

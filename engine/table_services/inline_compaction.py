@@ -91,8 +91,17 @@ def write(
         metadata=metadata,
         server=write_server(server, server_options),
     )
-    if compact_after is None:
-        return result
+    return result if compact_after is None else _compacted(path, result, compact_after, timeline_timezone, sole_writer)
+
+
+def _compacted(
+    path: str,
+    result: WriteResult,
+    compact_after: int,
+    timeline_timezone: str,
+    sole_writer: bool,
+) -> WriteResult:
+    """The result with the compactions that follow the write. If they fail, a warning says so."""
     try:
         if not is_due(path, compact_after):
             return result

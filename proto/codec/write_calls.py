@@ -52,7 +52,7 @@ def id_of(
     """The write of a message. ConfigurationError for a field that cannot be."""
     what = type(message).__name__
     if not message.HasField("write"):
-        raise check.breach(what, "write", "nothing", "a write")
+        raise check.breach(what, "write", "nothing", "a value")
     write = message.write
     return WriteId(
         check.name(what, "write.table", write.table, check.MAX_PATH_CHARS),

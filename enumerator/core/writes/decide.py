@@ -25,7 +25,6 @@ from penstock.proto.errors import (
     Overloaded,
     PermissionDenied,
     TableError,
-    UnsupportedFeature,
     WriteConflict,
 )
 from penstock.proto.model.writes import (
@@ -198,7 +197,7 @@ def _lease(tables: Mapping[str, TableWrites], event: ev.LeaseGroups, now_ms: int
     if not added.size and (write.held.keys_of_table or not added.keys_of_table):
         return WriteDecision((renewed,))
     if write.held.size + added.size > MAX_GROUPS_A_WRITE:
-        raise UnsupportedFeature(
+        raise ConfigurationError(
             f"{event.id}: it would hold {write.held.size + added.size} file groups and partitions, at most "
             f"{MAX_GROUPS_A_WRITE} through a server: write in parts"
         )
@@ -242,7 +241,7 @@ def _commit(tables: Mapping[str, TableWrites], event: ev.CommitWrite) -> WriteDe
         return WriteDecision((), known)
     write = _open_write(tables, event.id, event.principal)
     if len(event.commit.metadata) > MAX_COMMIT_BYTES:
-        raise UnsupportedFeature(
+        raise ConfigurationError(
             f"{event.id}: its commit metadata has {len(event.commit.metadata)} bytes, at most {MAX_COMMIT_BYTES} "
             "through a server: write fewer files at once"
         )

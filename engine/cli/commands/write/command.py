@@ -92,6 +92,21 @@ _CompactAfter = Annotated[
         show_default=False,
     ),
 ]
+_Index = Annotated[
+    str | None,
+    typer.Option(
+        "--index",
+        metavar=_INDEXES,
+        help="Index of the table's writers, if `create` did not store it.",
+        show_default=False,
+    ),
+]
+_Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server", metavar="HOST:PORT", help="The server that coordinates the table's writers.", show_default=False
+    ),
+]
 _UpdatePartitionPath = Annotated[
     bool | None,
     typer.Option(
@@ -184,15 +199,7 @@ def write(
         str, typer.Argument(metavar="FILE", help="Parquet, Arrow or JSON lines (.parquet, .arrow, .jsonl).")
     ],
     operation: Annotated[WriteKind, typer.Option("--operation", help="What the rows do.")] = WriteKind.UPSERT,
-    index: Annotated[
-        str | None,
-        typer.Option(
-            "--index",
-            metavar=_INDEXES,
-            help="Index of the table's writers, if `create` did not store it.",
-            show_default=False,
-        ),
-    ] = None,
+    index: _Index = None,
     buckets: Annotated[
         int | None,
         typer.Option("--buckets", help="Buckets of a partition; by default those of the files.", show_default=False),
@@ -210,12 +217,7 @@ def write(
     ] = MetadataKind.FILES,
     compact_after: _CompactAfter = None,
     update_partition_path: _UpdatePartitionPath = None,
-    server: Annotated[
-        str | None,
-        typer.Option(
-            "--server", metavar="HOST:PORT", help="The server that coordinates the table's writers.", show_default=False
-        ),
-    ] = None,
+    server: _Server = None,
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Write the rows of a file into a table, as one instant."""

@@ -19,7 +19,6 @@ from penstock.proto.errors import (
     Overloaded,
     PermissionDenied,
     TableError,
-    UnsupportedFeature,
     WriteConflict,
 )
 from penstock.proto.model.positions import InstantTime
@@ -216,7 +215,7 @@ class TestLeases:
         for start in range(0, 200_000, 10_000):
             part = frozenset(("p", str(number)) for number in range(start, start + 10_000))
             core.lease(this, TouchedGroups(groups=part))
-        with pytest.raises(UnsupportedFeature, match="write in parts"):
+        with pytest.raises(ConfigurationError, match="write in parts"):
             core.lease(this, groups("one more"))
 
     def test_write_without_an_instant_takes_none(self) -> None:
@@ -250,7 +249,7 @@ class TestEnds:
     def test_commit_metadata_is_bounded(self) -> None:
         core = Core()
         this = core.begin("a")
-        with pytest.raises(UnsupportedFeature, match="commit metadata"):
+        with pytest.raises(ConfigurationError, match="commit metadata"):
             core.commit(this, groups(), bytes(MAX_COMMIT_BYTES + 1))
 
     def test_refused_commit_has_the_same_answer_again(self) -> None:
