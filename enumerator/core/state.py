@@ -167,6 +167,8 @@ class State:
 
 def apply(state: State, record: Record) -> tuple[str, ...]:
     """Applies a record. Returns the ids of plans and rounds that are no longer needed."""
+    if isinstance(record, WriteRecord):
+        return apply_to_writes(state.writes, record)
     match record:
         case PlanOpened() | SlotsAsked() | PlansForgotten() | PlanUsed() | EntryReported():
             return _apply_to_plans(state, record)
@@ -180,8 +182,6 @@ def apply(state: State, record: Record) -> tuple[str, ...]:
             return ()
         case TableAdded() | TableDropped():
             return apply_to_tables(state.tables, record)
-        case _ if isinstance(record, WriteRecord):
-            return apply_to_writes(state.writes, record)
         case GroupDeleted(key):
             state.names.remove(state.groups[key])
             return tuple(state.groups.pop(key).rounds)

@@ -133,6 +133,8 @@ def _version(record: Durable) -> int:
 
 def _payload(record: Durable) -> dict[str, Any]:
     fields: dict[str, Any]
+    if isinstance(record, DurableWriteRecord):
+        return write_payload(record)
     match record:
         case NumbersUsed(last):
             return {"last": last}
@@ -153,8 +155,6 @@ def _payload(record: Durable) -> dict[str, Any]:
             return {"plans": plan_ids}
         case TableAdded() | TableDropped():
             return _table_payload(record)
-        case _ if isinstance(record, DurableWriteRecord):
-            return write_payload(record)
         case GroupCreated():
             fields = _created_fields(record)
         case WatermarkMoved(watermark=watermark):
