@@ -30,6 +30,9 @@ from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.enumerator.tables.registry import TableRegistry
 from penstock.enumerator.tables.table_checks import TableChecks
 from penstock.enumerator.tables.table_watch import WHOLE_INTERVAL, CallLooks, TableWatch
+from penstock.enumerator.writes.table_timeline import Timelines
+from penstock.enumerator.writes.transactions import WriteTransactions
+from penstock.enumerator.writes.write_thread import WriteThread
 from penstock.proto.errors import code_and_text
 from penstock.proto.model.catalogs import CatalogStatus, ServedTable, TableList
 from penstock.proto.model.groups import (
@@ -61,8 +64,8 @@ class EnumeratorService:
     `split_discovery.discover` and `coordinator.tick`. `poll_ms` is the shortest interval; those of the tables are in
     the registry, whose tables may change while the service runs. `reads` and `follows` are the reads of tables for
     plans and for groups. `catalogs` are listed on request; whoever passes them starts and stops them. `add_from`: see
-    `Settings.add_from`. `activity` is shown by `describe_server`: the caller that passes a `coordinator` makes the
-    activity one of its observers.
+    `Settings.add_from`. `timelines`: see `WriteTransactions`. `activity` is shown by `describe_server`: the caller that
+    passes a `coordinator` makes the activity one of its observers.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class EnumeratorService:
         activity: Activity | None = None,
         catalogs: Catalogs | None = None,
         add_from: tuple[str, ...] | None = None,
+        timelines: Timelines | None = None,
     ) -> None:
         if reads is None or follows is None:
             open_tables = reads if isinstance(reads, OpenTables) else OpenTables()
@@ -103,12 +107,9 @@ class EnumeratorService:
         self.split_discovery = SplitDiscovery(
             self.coordinator, follows, names.path, clock_ms, names.published, names.interval_ms, chance, watch
         )
-        check = reads.check
-        self.checks = TableChecks(
-            names.names, lambda name: check(names.path(name)), clock_ms, self.coordinator.observer
-        )
+        check, observer = reads.check, self.coordinator.observer
+        self.checks = TableChecks(names.names, lambda name: check(names.path(name)), clock_ms, observer)
         self.streams, self.alignment_sets = StreamRegistry(clock_ms), AlignmentSets(clock_ms)
-        observer = self.coordinator.observer
         self.stream_monitor = StreamMonitor(
             self.streams,
             lambda name, readers: follows.lags(names.path(name), readers),
@@ -134,6 +135,8 @@ class EnumeratorService:
             names, self.coordinator, self.checks, check, catalogs, add_from, self._wake
         )
         self.administration.restore()
+        self.writes = WriteTransactions(self.coordinator, names.path, timelines, clock_ms)
+        self._write_thread = None if poll_ms is None or timelines is None else WriteThread(self.writes)
 
     def _looks(self, table: str) -> CallLooks:
         """The looks at a table, shared with its groups and other streams, for a call that arrives now."""
@@ -152,12 +155,16 @@ class EnumeratorService:
             self._threads.check()
 
     def start(self) -> None:
-        """Begins discovery for the groups."""
+        """Begins discovery for the groups, and goes on with the writes of the process before."""
+        if self._write_thread is not None:
+            self._write_thread.start()
         if self._threads is not None:
             self._threads.start()
 
     def stop(self) -> None:
         """Ends discovery; discoveries under way are completed."""
+        if self._write_thread is not None:
+            self._write_thread.stop()
         if self._threads is not None:
             self._threads.stop()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.completion import COMPLETION_TIME
+from penstock.proto.model.positions import COMPLETION_TIME
 
 _SHOWN_NAMES: Final = 40
 _SHOWN_CHARS: Final = 80

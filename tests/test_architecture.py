@@ -36,7 +36,7 @@ MAY_IMPORT = {
 }
 """Room -> rooms that it may import. '' is the package's root."""
 LAYERS: dict[str, tuple[str, ...]] = {
-    "proto": ("errors logging v1", "model retry", "codec enumerator group_service options", "client"),
+    "proto": ("errors logging v1", "model retry", "codec enumerator group_service options write_service", "client"),
     "table": (
         "storage columns parquet hfile",
         "arrow_errors config predicate",
@@ -64,7 +64,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "coordinator",
         "tables",
         "catalog",
-        "groups",
+        "groups writes",
         "embedded",
         "service",
         "server",

@@ -39,6 +39,7 @@ from penstock.engine.cli.commands.table_services.clustering import cluster
 from penstock.engine.cli.commands.table_services.compaction import compact
 from penstock.engine.cli.commands.table_services.maintain import maintain
 from penstock.engine.cli.commands.table_services.savepoint import restore, savepoint
+from penstock.engine.cli.commands.write import writes
 from penstock.engine.cli.commands.write.command import create, rollback, write
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
 from penstock.engine.cli.examples import epilog_of, with_examples
@@ -118,6 +119,7 @@ app.command("top")(top.top)
 app.command("sync")(sync)
 app.command("create")(create)
 app.command("write")(write)
+app.add_typer(writes.app, name="writes")
 app.command("rollback")(rollback)
 app.command("savepoint")(savepoint)
 app.command("restore")(restore)

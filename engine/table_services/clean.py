@@ -21,7 +21,7 @@ from penstock.writer.table_services.retention import (
     KeepHours,
     reader_position,
 )
-from penstock.writer.transaction.transaction import joined
+from penstock.writer.transaction.marked_files import joined
 
 _DEFAULT_COMMITS = 10
 """Hudi's `hoodie.clean.commits.retained`."""

@@ -26,6 +26,7 @@ from penstock.engine.write.current_table import CurrentTable, current_table
 from penstock.engine.write.settings import INDEX_TYPE
 from penstock.proto.errors import ConfigurationError, PenstockError, UnsupportedFeature, WriteConflict
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.writes import TouchedGroups
 from penstock.table.hudi_table import HudiTable
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.timeline.commits import WriteStat
@@ -34,7 +35,6 @@ from penstock.table.timeline.services.plans import RequestedReplace
 from penstock.table.timeline.services.service_plan_encoder import encode_clustering_plan
 from penstock.writer.index.slices import LatestSlice
 from penstock.writer.table_services.clustering import ClusteringPlan, ClusteringSizes, plan_clustering, slice_bytes
-from penstock.writer.transaction.conflicts import TouchedGroups
 from penstock.writer.transaction.failed_writes import roll_back, roll_back_failed
 from penstock.writer.transaction.heartbeat import has_heartbeat
 from penstock.writer.transaction.services import ScheduledService, schedule

@@ -23,12 +23,12 @@ from penstock.engine.table_services.serviced_table import (
 from penstock.engine.write.current_table import CurrentTable, current_table
 from penstock.proto.errors import ConfigurationError, WriteConflict
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.writes import TouchedGroups
 from penstock.table.hudi_table import HudiTable
 from penstock.table.timeline.instants import Action, Instant
 from penstock.table.timeline.services.service_plan_encoder import encode_compaction_plan
 from penstock.writer.index.slices import LatestSlice
 from penstock.writer.table_services.compaction import CompactionPlan, pending_deltas, plan_compaction
-from penstock.writer.transaction.conflicts import TouchedGroups
 from penstock.writer.transaction.failed_writes import roll_back_failed
 from penstock.writer.transaction.services import ScheduledService, leave, schedule
 

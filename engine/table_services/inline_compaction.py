@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from penstock.engine.table_services.compaction import compact
 from penstock.engine.write.results import WriteResult
+from penstock.engine.write.service.remote_transaction import write_server
 from penstock.engine.write.write import write as write_rows
 from penstock.proto.errors import ConfigurationError, PenstockError
 from penstock.table.config.properties import load_properties
@@ -35,6 +36,8 @@ def write(
     update_partition_path: bool | None = None,
     metadata: str = "files",
     compact_after: int | None = None,
+    server: str | None = None,
+    server_options: Mapping[str, str] | None = None,
 ) -> WriteResult:
     """Writes the rows of `data` into the table at `path` as one instant. Either all of it becomes visible, or nothing.
 
@@ -56,6 +59,10 @@ def write(
       is the default; with False the row is written where its key is, and keeps its own partition column.
     * compact_after: after so many delta commits since the last compaction, the table is compacted (`penstock.compact`)
       after the write, and also if a compaction is pending. If that fails, a warning says so: the write is complete.
+    * server: HOST:PORT of a server (`penstock serve`) that owns the table's timeline; `path` is then the table's name
+      there, and its folder must be the same here. The server begins and completes the instant, and says before the
+      files are written if another of its writers has one of the file groups. Not with sole_writer and compact_after.
+      `server_options`: `serverCa`, `serverCert`, `serverKey`, `serverToken`.
 
     Columns are cast to the table's types without loss; columns that the data adds or widens change the table's schema;
     columns that it lacks are null. Rows of one key are combined by the table's merge rule (not for inserts).
@@ -68,6 +75,8 @@ def write(
     """
     if compact_after is not None and compact_after < 1:
         raise ConfigurationError(f"compact_after: got {compact_after}, expected 1 or more delta commits")
+    if compact_after is not None and server is not None:
+        raise ConfigurationError("compact_after: no compaction follows a write through a server: leave it out")
     result = write_rows(
         path,
         data,
@@ -80,9 +89,19 @@ def write(
         time_partitions=time_partitions,
         update_partition_path=update_partition_path,
         metadata=metadata,
+        server=write_server(server, server_options),
     )
-    if compact_after is None:
-        return result
+    return result if compact_after is None else _compacted(path, result, compact_after, timeline_timezone, sole_writer)
+
+
+def _compacted(
+    path: str,
+    result: WriteResult,
+    compact_after: int,
+    timeline_timezone: str,
+    sole_writer: bool,
+) -> WriteResult:
+    """The result with the compactions that follow the write. If they fail, a warning says so."""
     try:
         if not is_due(path, compact_after):
             return result

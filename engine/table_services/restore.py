@@ -43,11 +43,11 @@ from penstock.writer.transaction.failed_writes import (
     roll_back_failed,
 )
 from penstock.writer.transaction.heartbeat import is_beating
+from penstock.writer.transaction.marked_files import joined
 from penstock.writer.transaction.rollback_requests import requests_of
 from penstock.writer.transaction.running_writes import timeline_path
 from penstock.writer.transaction.transaction import (
     WriteEnvironment,
-    joined,
     locked,
     new_time,
 )

@@ -11,13 +11,13 @@ from penstock.engine.table_services.service_files import ServiceFiles
 from penstock.engine.table_services.serviced_table import ServicedTable, record_of
 from penstock.engine.write.current_table import CurrentTable, current_table
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.writes import TouchedGroups
 from penstock.table.files.slices import GroupId
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Instant
 from penstock.writer.rows.write_schema import WriteSchema, write_schema
 from penstock.writer.table_services.clustering import ClusteringSizes
-from penstock.writer.transaction.conflicts import TouchedGroups
 from penstock.writer.transaction.services import ServiceTransaction, service_transaction
 
 

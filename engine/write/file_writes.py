@@ -33,7 +33,8 @@ from penstock.writer.rows.keyed_rows import KeyedRows
 from penstock.writer.rows.row_operations import counted, has_operations
 from penstock.writer.rows.write_schema import WriteSchema
 from penstock.writer.transaction.attempt_files import AttemptFiles
-from penstock.writer.transaction.transaction import Transaction, joined
+from penstock.writer.transaction.marked_files import joined
+from penstock.writer.transaction.transaction import Transaction
 
 _MAX_LOG_VERSIONS: Final = 10_000
 

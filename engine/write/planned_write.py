@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from penstock.engine.write.current_table import CurrentTable, current_table
@@ -18,9 +19,11 @@ from penstock.engine.write.operations import Operation, parse_operation
 from penstock.engine.write.partition_settings import check_new_partitions
 from penstock.engine.write.prepared_rows import RowPreparation
 from penstock.engine.write.results import WriteResult
+from penstock.engine.write.service.remote_transaction import WriteServer, remote_transaction
 from penstock.engine.write.settings import WriteSettings, parse_metadata, timeline_zone, write_settings
-from penstock.proto.errors import UnsupportedFeature, WriteConflict
+from penstock.proto.errors import ConfigurationError, UnsupportedFeature, WriteConflict
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.writes import TouchedGroups, WriteSpec
 from penstock.table.config.change_logging import CDC_ENABLED
 from penstock.table.config.properties import load_properties
 from penstock.table.files.slices import GroupId
@@ -30,9 +33,9 @@ from penstock.table.timeline.commit_encoder import encode_requested_replace
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Action
 from penstock.writer.index.new_groups import FileSizes
-from penstock.writer.index.slices import GroupWrite
+from penstock.writer.index.slices import NO_ROWS, GroupWrite
 from penstock.writer.rows.write_schema import WriteSchema
-from penstock.writer.transaction.conflicts import StartOfWrite, TouchedGroups
+from penstock.writer.transaction.conflicts import StartOfWrite
 from penstock.writer.transaction.failed_writes import roll_back_failed, rolled_back_on_error
 from penstock.writer.transaction.transaction import Transaction, WriteEnvironment, transaction
 
@@ -68,6 +71,28 @@ class WriteRows(Protocol):
         ...
 
 
+def inserts_of(writes: Iterable[GroupWrite]) -> frozenset[str]:
+    """The partitions in which the writes add rows to base files."""
+    return frozenset(write.partition for write in writes if write.latest is None or write.rewrites)
+
+
+@dataclass(slots=True)
+class Leases:
+    """Takes leases of the file groups that are assigned in a transaction."""
+
+    keys_of_table: bool = False
+    """See `TouchedGroups`."""
+    transaction: Transaction | None = None
+    """The transaction, once it has begun."""
+
+    def take(self, writes: Sequence[GroupWrite]) -> None:
+        """Called before the files of these groups are written. WriteConflict if another writer has one."""
+        if self.transaction is not None:
+            groups = frozenset((write.partition, write.file_id) for write in writes)
+            touched = TouchedGroups(groups=groups, inserted_into=inserts_of(writes), keys_of_table=self.keys_of_table)
+            self.transaction.lease(touched)
+
+
 class AlreadyWritten(Exception):
     """Another process completed the same write after this one had begun. Nothing of this one is visible."""
 
@@ -94,6 +119,8 @@ class WriteOptions:
     """Whether a row of another partition moves its key there (global index)."""
     metadata: str = "files"
     """`files` or `off`."""
+    server: WriteServer | None = None
+    """The server that owns the table's timeline; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +143,8 @@ class PlannedWrite:
     """Clocks and zone."""
     assigner: Assigner
     """Assigns rows to file groups."""
+    leases: Leases
+    """The leases of the file groups that it assigns."""
     extra: Mapping[str, str] = field(default_factory=dict)
     """Extra metadata of the commit, beside the schema."""
     commits_without_rows: bool = False
@@ -125,6 +154,12 @@ class PlannedWrite:
     lock when the write completes."""
     may_empty_table: bool = True
     """Whether `insert_overwrite_table` without rows empties the table."""
+    server: WriteServer | None = None
+    """The server that owns the table's timeline; None: this process changes it, under the table's lock."""
+    table_name: str = ""
+    """The table's name on the server."""
+    timeline_timezone: str = ""
+    """The zone of the table's writers, as given."""
 
     @property
     def preparation(self) -> RowPreparation:
@@ -140,31 +175,52 @@ class PlannedWrite:
         if self._changes_nothing(rows):
             return _result(None, "", self.operation, rows.num_rows, (), ())
         self._check_partitions(self.early, rows)
-        layout = self.table.properties.layout
-        requested = encode_requested_replace(self.operation.hudi_name, layout) if self.operation.replaces else b""
-        with (
-            transaction(
-                self.table,
-                self.storage,
-                self.environment,
-                self._action(),
-                requested,
-                keeps_metadata=self.keeps_metadata,
-            ) as begun,
-            rolled_back_on_error(begun),
-        ):
-            begun.before_completion = self._refuse_done
+        with self._begun() as begun:
             current = self.early
             if StartOfWrite.of(current.table.timeline()) != begun.start:
                 current = current_table(self.table)
                 self._refuse_done(current.table)
                 index_of_files(self.assigner.index, current, self.settings)
                 self._check_partitions(current, rows)
+            self.leases.transaction = begun
             return self._written(begun, current, rows)
 
     def _refuse_done(self, table: HudiTable) -> None:
         if self.is_done(table):
             raise AlreadyWritten
+
+    @contextlib.contextmanager
+    def _begun(self) -> Iterator[Transaction]:
+        """The transaction, here or at the server. It is rolled back if the block ends with an error."""
+        layout = self.table.properties.layout
+        requested = encode_requested_replace(self.operation.hudi_name, layout) if self.operation.replaces else b""
+        if self.server is None:
+            with (
+                transaction(
+                    self.table,
+                    self.storage,
+                    self.environment,
+                    self._action(),
+                    requested,
+                    keeps_metadata=self.keeps_metadata,
+                ) as begun,
+                rolled_back_on_error(begun),
+            ):
+                begun.before_completion = self._refuse_done
+                yield begun
+            return
+        spec = WriteSpec(
+            action=self._action().value,
+            requested=requested,
+            timeline_timezone=self.timeline_timezone,
+            keeps_metadata=self.keeps_metadata,
+            by_bucket=isinstance(self.assigner.index, BucketIndex),
+        )
+        with remote_transaction(
+            self.server, self.table_name, self.table, self.storage, self.environment, spec
+        ) as begun:
+            begun.before_completion = self._refuse_done
+            yield begun
 
     def check_operations(self) -> None:
         """UnsupportedFeature for a merge-on-read table with stored operations whose changelog its logs would not
@@ -207,18 +263,18 @@ class PlannedWrite:
     def _written(self, begun: Transaction, current: CurrentTable, rows: WriteRows) -> WriteResult:
         schema = rows.schema(current)
         replaced = self._replaced(current, rows)
+        begun.lease(TouchedGroups(groups=replaced))
         stats: list[WriteStat] = []
-        inserted_into: set[str] = set()
+        writes: list[GroupWrite] = []
         for write, stat in rows.write_groups(begun, current.without(replaced), schema):
             if stat is not None:
                 stats.append(stat)
-            if write.latest is None or write.rewrites:
-                inserted_into.add(write.partition)
+            writes.append(replace(write, rows=NO_ROWS))
         json_text = schema.recorded.json_text
         metadata = commit_metadata(begun.requested_time, self.operation, json_text, self.extra, stats, replaced)
         touched = TouchedGroups(
             groups=frozenset({*((stat.partition, stat.file_id) for stat in stats), *replaced}),
-            inserted_into=frozenset(inserted_into),
+            inserted_into=inserts_of(writes),
             keys_of_table=self.assigner.searches_table,
         )
         completion = begun.complete(
@@ -246,16 +302,33 @@ class PlannedWrite:
 
 
 def open_write(path: str, options: WriteOptions) -> PlannedWrite:
-    """Opens the table at `path` for a write, and rolls back what killed writers left. Errors of `penstock.write`."""
-    storage = open_writable(path)
+    """Opens the table at `path`, or that of this name on the server, for a write, and without a server rolls back what
+    killed writers left. Errors of `penstock.write`."""
+    server = options.server
+    if server is not None and options.sole_writer:
+        raise ConfigurationError("sole_writer: with a server, the server rolls back what killed writers left")
+    storage = open_writable(path if server is None else server.path_of(path))
     table = HudiTable(storage, load_properties(storage))
     keeps_metadata = parse_metadata(options.metadata)
     settings = write_settings(table, options.time_partitions, keeps_metadata=keeps_metadata)
     kind = parse_operation(options.operation)
     chosen = chosen_index(options.index, options.buckets, table.properties, options.update_partition_path)
     environment = WriteEnvironment(zone=timeline_zone(table.properties, options.timeline_timezone))
-    roll_back_failed(table, storage, environment, sole_writer=options.sole_writer)
+    if server is None:
+        roll_back_failed(table, storage, environment, sole_writer=options.sole_writer)
     early = current_table(table)
+    leases = Leases()
+    assigner = Assigner(
+        index=index_of_files(chosen, early, settings),
+        operation=kind,
+        sizes=options.sizes,
+        new_uuid=lambda: str(uuid.uuid4()),
+        key_fields=settings.key_fields,
+        ordering_fields=settings.ordering_fields,
+        where=settings.where,
+        when_assigned=leases.take,
+    )
+    leases.keys_of_table = assigner.searches_table
     planned = PlannedWrite(
         table=table,
         storage=storage,
@@ -264,15 +337,11 @@ def open_write(path: str, options: WriteOptions) -> PlannedWrite:
         operation=kind,
         environment=environment,
         keeps_metadata=keeps_metadata,
-        assigner=Assigner(
-            index=index_of_files(chosen, early, settings),
-            operation=kind,
-            sizes=options.sizes,
-            new_uuid=lambda: str(uuid.uuid4()),
-            key_fields=settings.key_fields,
-            ordering_fields=settings.ordering_fields,
-            where=settings.where,
-        ),
+        assigner=assigner,
+        leases=leases,
+        server=server,
+        table_name=path if server is not None else "",
+        timeline_timezone=options.timeline_timezone,
     )
     planned.check_operations()
     return planned

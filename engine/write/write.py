@@ -10,6 +10,7 @@ from penstock.engine.write.file_writes import FileWrites
 from penstock.engine.write.incoming_rows import IncomingRows, incoming_rows
 from penstock.engine.write.planned_write import PlannedWrite, WriteOptions, open_write
 from penstock.engine.write.results import WriteResult
+from penstock.engine.write.service.remote_transaction import WriteServer
 from penstock.table.timeline.commits import WriteStat
 from penstock.writer.index.new_groups import FileSizes
 from penstock.writer.index.slices import GroupWrite
@@ -31,6 +32,7 @@ def write(
     time_partitions: Mapping[str, str] | None = None,
     update_partition_path: bool | None = None,
     metadata: str = "files",
+    server: WriteServer | None = None,
 ) -> WriteResult:
     """Writes the rows of `data` into the table at `path` as one instant: `penstock.write` without the compaction that
     may follow (`table_services.inline_compaction`), where arguments and errors are described."""
@@ -44,6 +46,7 @@ def write(
         time_partitions=time_partitions or {},
         update_partition_path=update_partition_path,
         metadata=metadata,
+        server=server,
     )
     return write_batches(open_write(str(path), options), batches_of(data))
 

@@ -15,7 +15,7 @@ from penstock.enumerator.catalog.catalogs import Catalogs
 from penstock.enumerator.catalog.listing import refusal_of_name, refusal_of_path
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.table_records import TableAdded
+from penstock.enumerator.core.tables import TableAdded
 from penstock.enumerator.log import log_event
 from penstock.enumerator.tables.registry import ADMIN, TableEntry, TableRegistry
 from penstock.enumerator.visibility import may_use

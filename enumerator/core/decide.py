@@ -12,6 +12,7 @@ from penstock.enumerator.core import group_lifecycle, members, over_tables, plan
 from penstock.enumerator.core.records import Moved
 from penstock.enumerator.core.results import CoordinatorSettings, Decision, changes
 from penstock.enumerator.core.state import State
+from penstock.enumerator.core.writes.decide import decide_write, overdue_writes
 
 A = TypeVar("A")
 
@@ -66,13 +67,24 @@ def _decide(state: State, event: ev.AnyEvent, now_ms: int, settings: Coordinator
         case ev.FinishEntry():
             return plans.finish_entry(state, event, now_ms, settings)
         case ev.AddTable():
-            return tables.add(state, event)
+            added = tables.TableAdded(
+                table=event.table,
+                path=event.path,
+                poll_interval_ms=event.poll_interval_ms,
+                principal=event.principal,
+            )
+            return changes(*tables.add(state.tables, added))
         case ev.DropTable(table):
-            return tables.drop(state, table)
+            return changes(*tables.drop(state.tables, table))
         case ev.Tick(before_ms):
             expired = plans.expired(state, now_ms, settings)
             idle = members.without_readers(state, before_ms, now_ms, settings)
-            return changes(*members.overdue(state, before_ms, now_ms, settings), *idle, *expired)
+            overdue = overdue_writes(state.writes, before_ms, now_ms, settings.writes)
+            return changes(*members.overdue(state, before_ms, now_ms, settings), *idle, *expired, *overdue)
         case ev.Restarted():
             leases = members.overdue(state, now_ms - settings.lease_ms, now_ms, settings)
-            return changes(*leases, *plans.used(state, now_ms))
+            open_writes = overdue_writes(state.writes, now_ms, now_ms, settings.writes)
+            return changes(*leases, *plans.used(state, now_ms), *open_writes)
+        case _:
+            decision = decide_write(state.writes, event, now_ms, settings.writes)
+            return Decision(decision.records, decision.answer)

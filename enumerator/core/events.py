@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 from penstock.enumerator.continuous.types import Progress
+from penstock.enumerator.core.event import Event as Event
 from penstock.enumerator.core.records import UNKNOWN_SPAN, GroupKey, PlanQuery
 from penstock.enumerator.core.results import Committed, Entry, PlanHeld, Reported, SplitsGranted
 from penstock.enumerator.core.split_facts import SplitFacts
+from penstock.enumerator.core.writes.events import WriteEvent
 from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.model.groups import EndOfGroup, GroupScope, Joined, Member, NothingYet, SplitProgress
 from penstock.proto.model.positions import CommitRange, Position
 from penstock.proto.model.queries import RoundLimits
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.model.streams import EventTimeCeiling
-
-A = TypeVar("A")
-
-
-class Event(Generic[A]):
-    """An event; `decide` answers it with an A."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,4 +331,5 @@ AnyEvent = (
     | FinishEntry
     | AddTable
     | DropTable
+    | WriteEvent
 )

@@ -15,7 +15,8 @@ from penstock.enumerator.continuous.types import Progress
 from penstock.enumerator.core.slot_assigner import PlanQuery as PlanQuery
 from penstock.enumerator.core.slot_assigner import QueryKind as QueryKind
 from penstock.enumerator.core.split_facts import SplitFacts
-from penstock.enumerator.core.table_records import TableAdded, TableDropped
+from penstock.enumerator.core.tables import TableAdded, TableDropped
+from penstock.enumerator.core.writes.records import DurableWriteRecord, WriteRenewed
 from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.model.groups import GroupScope
 from penstock.proto.model.positions import CommitRange, Position
@@ -366,6 +367,23 @@ Durable = (
     | PlansForgotten
     | TableAdded
     | TableDropped
+    | DurableWriteRecord
 )
-Volatile = LeaseRenewed | GroupIdle | NothingGranted | TurnTaken | TableSeen | PlanUsed | EntryReported
+Volatile = WriteRenewed | LeaseRenewed | GroupIdle | NothingGranted | TurnTaken | TableSeen | PlanUsed | EntryReported
 Record = Durable | Volatile
+GroupRecord = (
+    ReaderJoined
+    | GroupMoved
+    | RoundPlanned
+    | SplitsAssigned
+    | SplitsCommitted
+    | ReaderGone
+    | GroupStopped
+    | GroupEnded
+    | GroupIdle
+    | LeaseRenewed
+    | NothingGranted
+    | TurnTaken
+    | TableSeen
+    | WatermarkMoved
+)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from penstock.enumerator.core.records import PlanQuery, Record
 from penstock.enumerator.core.slot_assigner import Assignment
+from penstock.enumerator.core.writes.decide import WriteLimits
 from penstock.proto.model.positions import Position
 
 A_co = TypeVar("A_co", covariant=True)
@@ -42,6 +43,8 @@ class CoordinatorSettings:
     """Tables of the groups over tables that the readers of one principal created; a table counts for each group."""
     group_expiry_ms: int | None = None
     """After how long without readers a group is deleted; None: never."""
+    writes: WriteLimits = field(default_factory=WriteLimits)
+    """Limits and durations of writes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from penstock.enumerator.core.records import (
     GroupIdle,
     GroupKey,
     GroupMoved,
+    GroupRecord,
     GroupStopped,
     LeaseRenewed,
     Moved,
@@ -42,7 +43,9 @@ from penstock.enumerator.core.records import (
 from penstock.enumerator.core.rounds import NO_ROWS, Round, advanced
 from penstock.enumerator.core.slot_assigner import HeldPlan as HeldPlan
 from penstock.enumerator.core.slot_assigner import SlotAssigner
-from penstock.enumerator.core.table_records import TableAdded, TableDropped, apply_to_tables
+from penstock.enumerator.core.tables import TableAdded, TableDropped, apply_to_tables
+from penstock.enumerator.core.writes.records import WriteRecord
+from penstock.enumerator.core.writes.state import TableWrites, apply_to_writes
 from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.proto.model.groups import GroupScope
 from penstock.proto.model.positions import Position
@@ -52,22 +55,6 @@ from penstock.proto.model.streams import Watermark
 UNKNOWN_WATERMARK: Final = Watermark()
 
 PlanRecord = PlanOpened | SlotsAsked | PlansForgotten | PlanUsed | EntryReported
-GroupRecord = (
-    ReaderJoined
-    | GroupMoved
-    | RoundPlanned
-    | SplitsAssigned
-    | SplitsCommitted
-    | ReaderGone
-    | GroupStopped
-    | GroupEnded
-    | GroupIdle
-    | LeaseRenewed
-    | NothingGranted
-    | TurnTaken
-    | TableSeen
-    | WatermarkMoved
-)
 
 
 @dataclass(slots=True)
@@ -163,6 +150,8 @@ class State:
     """Splits of all plans."""
     tables: dict[str, TableAdded] = field(default_factory=dict)
     """Tables that administrators added, by name."""
+    writes: dict[str, TableWrites] = field(default_factory=dict)
+    """Write transactions by table."""
     last_number: int = 0
     """Highest number used as an epoch or a generation."""
     names: GroupNames[Group] = field(default_factory=GroupNames)
@@ -178,6 +167,8 @@ class State:
 
 def apply(state: State, record: Record) -> tuple[str, ...]:
     """Applies a record. Returns the ids of plans and rounds that are no longer needed."""
+    if isinstance(record, WriteRecord):
+        return apply_to_writes(state.writes, record)
     match record:
         case PlanOpened() | SlotsAsked() | PlansForgotten() | PlanUsed() | EntryReported():
             return _apply_to_plans(state, record)

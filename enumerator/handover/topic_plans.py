@@ -19,9 +19,8 @@ from penstock.enumerator.planning.split_ids import digest
 from penstock.enumerator.planning.table_state import BoundRequest, TableSchema
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
-from penstock.proto.model.completion import CompletionTimes
 from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaRange, Phase, TopicRecords, kafka_position
-from penstock.proto.model.positions import CommitRange
+from penstock.proto.model.positions import CommitRange, CompletionTimes
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import AllRows, CommitTimeOrdering, Plan, Scan, Split, VisibleInstants
 from penstock.table.hudi_table import HudiTable

@@ -25,8 +25,7 @@ from penstock.enumerator.planning.selection import Selection, TimelineFacts, nee
 from penstock.enumerator.planning.table_state import BoundRequest, TableSchema, TableState
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
-from penstock.proto.model.completion import MAX_COMPLETIONS, CompletionTimes
-from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.positions import MAX_COMPLETIONS, CompletionTimes, InstantTime
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query, SnapshotAsOf
 from penstock.proto.model.splits import AllRows, RowsOf
 from penstock.table.files.external_names import ExternalFiles, is_external

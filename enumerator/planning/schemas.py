@@ -18,8 +18,7 @@ from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.enumerator.planning.table_state import TableSchema
 from penstock.proto.errors import CorruptBlock, CorruptFile, SchemaMismatch, StorageError
 from penstock.proto.model.changes import ChangeFormat
-from penstock.proto.model.completion import COMPLETION_TIME
-from penstock.proto.model.positions import InstantTime, Position
+from penstock.proto.model.positions import COMPLETION_TIME, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.splits import FileRef
 from penstock.table.files.external_names import stored_path

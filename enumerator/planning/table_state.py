@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from penstock.enumerator.planning.event_time.bounds import EventTimeColumn
 from penstock.enumerator.planning.selection import Selection, TimelineFacts
-from penstock.proto.model.completion import CompletionTimes
-from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.positions import CompletionTimes, InstantTime
 from penstock.proto.model.queries import PlanRequest
 from penstock.table.config.properties import TableProperties
 from penstock.table.files.slices import CommittedInstants, DataFile, GroupId

@@ -32,6 +32,7 @@ from penstock.enumerator.store.journal import Journal
 from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.enumerator.tables.registry import CONFIG, RegistryChange, TableEntry, TableRegistry
+from penstock.enumerator.writes.table_timeline import Timelines
 from penstock.proto.errors import ConfigurationError, InvariantViolation, PenstockError, StorageDenied, StorageError
 
 FIRST_CHECKS_S: Final = 5.0
@@ -51,15 +52,31 @@ class DeferredService:
 
     def __init__(self) -> None:
         self._service: EnumeratorService | None = None
+        self.writes = _DeferredWrites(self)
 
     def set(self, service: EnumeratorService) -> None:
         """Sets the service."""
         self._service = service
 
-    def __getattr__(self, name: str) -> Any:
+    @property
+    def service(self) -> EnumeratorService:
+        """The service."""
         if self._service is None:
-            raise InvariantViolation(f"{name} was called before the state was read")
-        return getattr(self._service, name)
+            raise InvariantViolation("a call came before the state was read")
+        return self._service
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.service, name)
+
+
+class _DeferredWrites:
+    """The writes of a deferred service."""
+
+    def __init__(self, deferred: DeferredService) -> None:
+        self._deferred = deferred
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._deferred.service.writes, name)
 
 
 @contextmanager
@@ -69,12 +86,14 @@ def running_service(
     ended: threading.Event | None = None,
     scan_event_time: EventTimeScan | None = None,
     activity: Activity | None = None,
+    timelines: Timelines | None = None,
 ) -> Iterator[EnumeratorService]:
     """The service of these settings. It follows the tables of its groups while the block runs.
 
     Without `state` the service keeps its state in memory. With `state` it waits while another live process holds the
     directory, unless `takeover`; EndedWhileWaiting if `ended` is set meanwhile. `scan_event_time`: see `OpenTables`.
-    `activity` records events for the page. Errors: those of `open_sqlite`, `recovered` and `_check_tables`.
+    `activity` records events for the page; `timelines`: see `WriteTransactions`. Errors: those of `open_sqlite`,
+    `recovered` and `_check_tables`.
     """
     if not settings.tables and not settings.catalog:
         raise ConfigurationError("no table to serve: name at least one, as NAME=PATH, or a catalog")
@@ -89,7 +108,7 @@ def running_service(
     observer = CompositeObserver(observer, activity)
     if not settings.state:
         coordinator = Coordinator(clock_ms=monotonic_ms, settings=core, observer=observer)
-        with _following(settings, coordinator, scan_event_time, activity) as service:
+        with _following(settings, coordinator, scan_event_time, activity, timelines) as service:
             yield service
         return
     from penstock.enumerator.store.sqlite.lock import Clocks, read_lock
@@ -113,7 +132,7 @@ def running_service(
             log.info(
                 "state %s, epoch %d: %s", settings.state, store.epoch, coordinator.read(lambda state: state.summary())
             )
-            with _following(settings, coordinator, scan_event_time, activity) as service:
+            with _following(settings, coordinator, scan_event_time, activity, timelines) as service:
                 yield service
         finally:
             journal.close()
@@ -179,7 +198,11 @@ def _forget(reads: OpenTables, observer: Observer, change: RegistryChange) -> No
 
 @contextmanager
 def _following(
-    settings: Settings, coordinator: Coordinator, scan_event_time: EventTimeScan | None, activity: Activity
+    settings: Settings,
+    coordinator: Coordinator,
+    scan_event_time: EventTimeScan | None,
+    activity: Activity,
+    timelines: Timelines | None,
 ) -> Iterator[EnumeratorService]:
     reads = OpenTables(settings.limits.open_tables, scan_event_time=scan_event_time, topics=settings.topics)
     tables = TableRegistry({}, default_interval_ms=settings.poll_interval_ms, max_tables=settings.limits.tables)
@@ -204,6 +227,7 @@ def _following(
         activity=activity,
         catalogs=catalogs,
         add_from=settings.add_from,
+        timelines=timelines,
     )
     service.checks.is_logging = False
     catalogs.start()

@@ -39,11 +39,14 @@ from penstock.enumerator.server.rpc.handlers import SERVICE_NAME, EnumeratorHand
 from penstock.enumerator.server.rpc.interceptor import Guard, Readiness
 from penstock.enumerator.server.rpc.rate_limit import PeerRates
 from penstock.enumerator.server.rpc.table_handlers import TableHandlers
+from penstock.enumerator.server.rpc.write_handlers import WriteHandlers
+from penstock.enumerator.writes.table_timeline import Timelines
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError, PenstockError
 from penstock.proto.group_service import GroupService
 from penstock.proto.model.access import is_loopback
 from penstock.proto.model.catalogs import TableService
+from penstock.proto.write_service import WriteService
 
 GRACE_S: Final = 10.0
 """How long calls in progress may take after `stop` was called."""
@@ -172,21 +175,22 @@ def serve(
     listen: str,
     *,
     scan_event_time: EventTimeScan | None = None,
+    timelines: Timelines | None = None,
     poll_interval_ms: int | None = None,
 ) -> RunningServer:
     """Serves the tables (name to path or URI) at `listen`: HOST:PORT on the loopback interface; port 0 lets the system
     choose. Each table is opened first. If none can be opened, this raises the error of the first one.
 
-    `scan_event_time`: see `OpenTables`. `poll_interval_ms`: see `Settings`; None: its default. ConfigurationError if
-    the address is not loopback, or is in use.
+    `scan_event_time`: see `OpenTables`. `timelines`: see `WriteTransactions`. `poll_interval_ms`: see `Settings`; None:
+    its default. ConfigurationError if the address is not loopback, or is in use.
     """
     served = {name: TableSettings(path=path) for name, path in tables.items()}
     settings = Settings(tables=served, listen=listen)
     if poll_interval_ms is not None:
         settings = replace(settings, poll_interval_ms=poll_interval_ms)
     with ExitStack() as opened:
-        service = opened.enter_context(running_service(settings, scan_event_time=scan_event_time))
-        running = serve_enumerator(service, groups=service, tables=service, settings=settings)
+        service = opened.enter_context(running_service(settings, scan_event_time=scan_event_time, timelines=timelines))
+        running = serve_enumerator(service, groups=service, tables=service, writes=service.writes, settings=settings)
         service.coordinator.when_lost = running.cannot_continue
         service.on_trouble(partial(running.set_trouble, "background threads"))
         running.at_end(opened.pop_all().close)
@@ -199,13 +203,14 @@ def serve_enumerator(
     groups: GroupService | None = None,
     *,
     tables: TableService | None = None,
+    writes: WriteService | None = None,
     settings: Settings | None = None,
     observer: Observer = NO_OBSERVER,
     ready: bool = True,
 ) -> RunningServer:
     """Serves any enumerator at `listen`, or at the address of the settings; with `groups` also consumer groups, with
-    `tables` also the calls that list and administer tables. With `ready` False its status is NOT_SERVING and calls fail
-    with a StorageError, until `RunningServer.set_ready`."""
+    `tables` also the calls that list and administer tables, with `writes` also write transactions. With `ready` False
+    its status is NOT_SERVING and calls fail with a StorageError, until `RunningServer.set_ready`."""
     settings = settings or Settings(listen=listen)
     if listen and listen != settings.listen:
         settings = replace(settings, listen=listen)
@@ -224,7 +229,11 @@ def serve_enumerator(
     )
     health_state = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=pools.calls)
     health_pb2_grpc.add_HealthServicer_to_server(health_state, server)
-    by_call = {**GroupHandlers(groups).by_call(), **TableHandlers(tables, rights).by_call()}
+    by_call = {
+        **GroupHandlers(groups).by_call(),
+        **TableHandlers(tables, rights).by_call(),
+        **WriteHandlers(writes).by_call(),
+    }
     add_to_server(EnumeratorHandlers(enumerator), server, pools.planning, by_call)
     if settings.reflection:
         _reflect(server)
@@ -300,6 +309,7 @@ def serve_forever(
     settings: Settings | None = None,
     *,
     scan_event_time: EventTimeScan | None = None,
+    timelines: Timelines | None = None,
 ) -> None:
     """Serves until SIGTERM or SIGINT, then returns after a graceful stop. Main thread only (signals).
 
@@ -312,12 +322,18 @@ def serve_forever(
     with _ended_by_signal() as ended, _measured(settings, activity) as observer:
         deferred = DeferredService()
         server = serve_enumerator(
-            deferred, groups=deferred, tables=deferred, settings=settings, observer=observer, ready=False
+            deferred,
+            groups=deferred,
+            tables=deferred,
+            writes=deferred.writes,
+            settings=settings,
+            observer=observer,
+            ready=False,
         )
         try:
             with (
                 health_port(server.health, settings.health_listen) as health_address,
-                running_service(settings, observer, ended, scan_event_time, activity) as service,
+                running_service(settings, observer, ended, scan_event_time, activity, timelines) as service,
             ):
                 if health_address:
                     log.info("health for probes at %s", health_address)

@@ -14,11 +14,13 @@ import grpc
 from penstock.proto.client.channel import call_metadata, connections
 from penstock.proto.client.groups import GroupCalls, GroupRequest
 from penstock.proto.client.tables import TableCalls, TableRequest
+from penstock.proto.client.writes import WriteCalls
 from penstock.proto.codec import plan_calls as calls
 from penstock.proto.codec import streams as streams
 from penstock.proto.codec import table_calls
 from penstock.proto.codec.checks import encoding
 from penstock.proto.codec.errors import error_of, is_worth_retrying, received
+from penstock.proto.codec.write_calls import WriteRequest
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.logging import context_fields, log_event_to
 from penstock.proto.model.access import NO_ACCESS, ServerAccess, client_address
@@ -44,10 +46,11 @@ _Request = (
     | pb.NextBatchRequest
     | GroupRequest
     | TableRequest
+    | WriteRequest
 )
 
-_PLANNING: Final = ("OpenPlan", "StartStream", "NextBatch")
-"""Calls that list storage and may read files."""
+_PLANNING: Final = ("OpenPlan", "StartStream", "NextBatch", "BeginWrite", "CommitWrite", "AbortWrite")
+"""Calls that list storage and may read or write files."""
 
 
 _OF_A_MEMBER: Final = ("Heartbeat", "RequestSplits", "CommitSplits", "LeaveGroup")
@@ -108,9 +111,9 @@ class CallLimits:
         )
 
 
-class EnumeratorClient(GroupCalls, TableCalls):
-    """An `Enumerator`, a `GroupService` and a `TableService` that call the server at `address` (HOST:PORT). An address
-    that is not on the loopback interface requires TLS (`access`), else ConfigurationError.
+class EnumeratorClient(GroupCalls, TableCalls, WriteCalls):
+    """An `Enumerator`, a `GroupService`, a `TableService` and a `WriteService` that call the server at `address`
+    (HOST:PORT). An address that is not on the loopback interface requires TLS (`access`), else ConfigurationError.
 
     All clients of an address in a process share one connection, which is opened by the first call, and again in a
     forked child. A client is therefore cheap, may be used from any thread, and may be pickled. Errors are those of the
@@ -188,6 +191,9 @@ class EnumeratorClient(GroupCalls, TableCalls):
     def _call_tables(self, name: str, request: TableRequest, answer_type: type[_A]) -> _A:
         return self._call(name, request, answer_type)
 
+    def _call_writes(self, name: str, request: WriteRequest, answer_type: type[_A]) -> _A:
+        return self._call(name, request, answer_type)
+
     def _call(self, name: str, request: _Request, answer_type: type[_A]) -> _A:
         request.request_id = request.request_id or _named_request(name) or uuid.uuid4().hex
         request.client_version = __version__
@@ -236,7 +242,7 @@ class EnumeratorClient(GroupCalls, TableCalls):
     def _deadline_ms(self, name: str) -> int:
         if name in _PLANNING:
             return self._limits.plan_deadline_ms
-        return self._limits.heartbeat_deadline_ms if name == "Heartbeat" else self._limits.deadline_ms
+        return self._limits.heartbeat_deadline_ms if name in ("Heartbeat", "RenewWrite") else self._limits.deadline_ms
 
     def __repr__(self) -> str:
         return f"EnumeratorClient({self._address!r})"

@@ -36,6 +36,7 @@ from penstock.proto.errors import (
     TableNotFound,
     Unauthenticated,
     UnsupportedFeature,
+    WriteConflict,
     all_error_classes,
     code_and_text,
 )
@@ -191,8 +192,9 @@ def _reason(details: str) -> str:
 
 
 def is_worth_retrying(failure: RpcFailure, error: Exception) -> bool:
-    """Whether a retry of the same call may succeed. A call that exceeded its deadline is not retried here."""
-    if isinstance(error, Unauthenticated):
+    """Whether a retry of the same call may succeed. A call that exceeded its deadline is not retried here. Nor is a
+    write that conflicts with another one: it must begin again."""
+    if isinstance(error, Unauthenticated | WriteConflict):
         return False
     if failure.code:
         return isinstance(error, PenstockError) and error.retryable

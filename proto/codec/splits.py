@@ -8,6 +8,9 @@ version.
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
+from typing import Final
+
 from penstock.proto.codec import checks as check
 from penstock.proto.codec.changes import (
     changes_from_message,
@@ -17,7 +20,6 @@ from penstock.proto.codec.changes import (
     file_from_message,
     file_to_message,
 )
-from penstock.proto.codec.completion import completion_from_message, completion_to_message
 from penstock.proto.codec.hybrid import (
     range_from_message,
     range_to_message,
@@ -27,6 +29,7 @@ from penstock.proto.codec.hybrid import (
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.changes import ChangesOf, GroupChanges
 from penstock.proto.model.hybrid import KafkaRange
+from penstock.proto.model.positions import MAX_COMPLETIONS, CompletionTimes
 from penstock.proto.model.splits import (
     AllRows,
     CommitTimeOrdering,
@@ -52,6 +55,9 @@ from penstock.proto.model.splits import (
     WholeRecords,
 )
 from penstock.proto.v1 import penstock_pb2 as pb
+
+_MAX_INSTANT: Final = 10**17 - 1
+_MAX_MS: Final = 2**53
 
 
 def split_to_message(split: Split) -> pb.Split:
@@ -347,3 +353,25 @@ def _merge_from_message(what: str, message: pb.Scan) -> MergeMode:
             raise check.breach(what, "merge", "no merge mode that this build knows", "commit_time or event_time")
         case other:
             raise InvariantViolation(f"the stubs know merge mode {other!r}, the codec does not")
+
+
+def completion_to_message(times: CompletionTimes) -> pb.CompletionTimes:
+    """Encodes completion times."""
+    return pb.CompletionTimes(
+        instants=[later - before for before, later in pairwise((0, *times.instants))],
+        completed_ms=[later - before for before, later in pairwise((0, *times.completed_ms))],
+    )
+
+
+def completion_from_message(what: str, message: pb.CompletionTimes) -> CompletionTimes:
+    """Decodes completion times. ConfigurationError that names `what` unless the instants ascend and each has a time."""
+    field = "completion_times"
+    check.counted(what, field, message.instants, MAX_COMPLETIONS)
+    if len(message.instants) != len(message.completed_ms):
+        raise check.breach(what, field, f"{len(message.completed_ms)} times", f"{len(message.instants)}, one each")
+    instants, completed_ms = tuple(accumulate(message.instants)), tuple(accumulate(message.completed_ms))
+    if not all(message.instants) or (instants and instants[-1] > _MAX_INSTANT):
+        raise check.breach(what, field, "instants that do not ascend, or are too long", "ascending, up to 17 digits")
+    if completed_ms and not (min(completed_ms) >= -_MAX_MS and max(completed_ms) <= _MAX_MS):
+        raise check.breach(what, field, "a time beyond the calendar", f"milliseconds within {_MAX_MS} of 1970")
+    return CompletionTimes(instants, completed_ms)

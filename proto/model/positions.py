@@ -1,4 +1,4 @@
-"""Times of a timeline and positions in it: InstantTime, Position, CommitRange.
+"""Times of a timeline and positions in it: InstantTime, Position, CommitRange, CompletionTimes.
 
 A time is a *requested* time, a *completion* time or an *order key* (the completion time on timeline layout 2, the
 requested time on layout 1). The ambiguous "commit time" is not used.
@@ -16,6 +16,10 @@ _DIGITS = re.compile(r"[0-9]{1,24}")
 
 WHOLE_INSTANT: Final = 2**31 - 1
 """The index of a position after all write stats of its instant."""
+COMPLETION_TIME: Final = "_completion_time"
+"""The column: the time at which the commit of the row, or of the change, completed."""
+MAX_COMPLETIONS: Final = 1_000_000
+"""The most instants of one scan."""
 
 
 class InstantTime(str):
@@ -89,3 +93,13 @@ class CommitRange:
         """Whether a write stat of an instant with this order key may be in the range."""
         key = InstantTime(order_key)
         return self.after < Position(key) and Position(key, 0) < self.upto
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionTimes:
+    """The completion times of instants. Those of other instants are unknown, and null in the column."""
+
+    instants: tuple[int, ...] = ()
+    """Requested times of 14 or 17 digits as numbers, each once, ascending."""
+    completed_ms: tuple[int, ...] = ()
+    """The completion time of each, in UTC milliseconds since 1970."""

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.model.changes import ChangesOf, GroupChanges
-from penstock.proto.model.completion import CompletionTimes
 from penstock.proto.model.files import FileRef as FileRef
 from penstock.proto.model.files import LogWrite as LogWrite
 from penstock.proto.model.hybrid import KafkaRange, TopicRecords
-from penstock.proto.model.positions import CommitRange, InstantTime
+from penstock.proto.model.positions import CommitRange, CompletionTimes, InstantTime
 
 FORMAT_VERSION: Final = 5
 """The version that this release writes. It decodes every version from 1; tests keep a fixture of each."""

@@ -1547,3 +1547,169 @@ class Plan(_message.Message):
     upto: Position
     splits: _containers.RepeatedCompositeFieldContainer[Split]
     def __init__(self, format_version: _Optional[int] = ..., scan: _Optional[_Union[Scan, _Mapping]] = ..., after: _Optional[_Union[Position, _Mapping]] = ..., upto: _Optional[_Union[Position, _Mapping]] = ..., splits: _Optional[_Iterable[_Union[Split, _Mapping]]] = ...) -> None: ...
+
+class WriteId(_message.Message):
+    __slots__ = ("table", "owner", "epoch")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    owner: str
+    epoch: int
+    def __init__(self, table: _Optional[str] = ..., owner: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class TouchedGroups(_message.Message):
+    __slots__ = ("partitions", "keys_of_table")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    KEYS_OF_TABLE_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[TouchedPartition]
+    keys_of_table: bool
+    def __init__(self, partitions: _Optional[_Iterable[_Union[TouchedPartition, _Mapping]]] = ..., keys_of_table: _Optional[bool] = ...) -> None: ...
+
+class TouchedPartition(_message.Message):
+    __slots__ = ("partition", "file_ids", "inserted_into")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    FILE_IDS_FIELD_NUMBER: _ClassVar[int]
+    INSERTED_INTO_FIELD_NUMBER: _ClassVar[int]
+    partition: str
+    file_ids: _containers.RepeatedScalarFieldContainer[str]
+    inserted_into: bool
+    def __init__(self, partition: _Optional[str] = ..., file_ids: _Optional[_Iterable[str]] = ..., inserted_into: _Optional[bool] = ...) -> None: ...
+
+class BeginWriteRequest(_message.Message):
+    __slots__ = ("write", "action", "requested", "timeline_timezone", "keeps_metadata", "by_bucket", "request_id", "client_version")
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    TIMELINE_TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    KEEPS_METADATA_FIELD_NUMBER: _ClassVar[int]
+    BY_BUCKET_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    write: WriteId
+    action: str
+    requested: bytes
+    timeline_timezone: str
+    keeps_metadata: bool
+    by_bucket: bool
+    request_id: str
+    client_version: str
+    def __init__(self, write: _Optional[_Union[WriteId, _Mapping]] = ..., action: _Optional[str] = ..., requested: _Optional[bytes] = ..., timeline_timezone: _Optional[str] = ..., keeps_metadata: _Optional[bool] = ..., by_bucket: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class BeginWriteResponse(_message.Message):
+    __slots__ = ("instant", "newest_completed", "pending", "lease_ms")
+    INSTANT_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    instant: str
+    newest_completed: str
+    pending: _containers.RepeatedScalarFieldContainer[str]
+    lease_ms: int
+    def __init__(self, instant: _Optional[str] = ..., newest_completed: _Optional[str] = ..., pending: _Optional[_Iterable[str]] = ..., lease_ms: _Optional[int] = ...) -> None: ...
+
+class LeaseGroupsRequest(_message.Message):
+    __slots__ = ("write", "touched", "request_id", "client_version")
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    TOUCHED_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    write: WriteId
+    touched: TouchedGroups
+    request_id: str
+    client_version: str
+    def __init__(self, write: _Optional[_Union[WriteId, _Mapping]] = ..., touched: _Optional[_Union[TouchedGroups, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class LeaseGroupsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RenewWriteRequest(_message.Message):
+    __slots__ = ("write", "files", "size_bytes", "request_id", "client_version")
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    write: WriteId
+    files: int
+    size_bytes: int
+    request_id: str
+    client_version: str
+    def __init__(self, write: _Optional[_Union[WriteId, _Mapping]] = ..., files: _Optional[int] = ..., size_bytes: _Optional[int] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class RenewWriteResponse(_message.Message):
+    __slots__ = ("lease_ms",)
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    lease_ms: int
+    def __init__(self, lease_ms: _Optional[int] = ...) -> None: ...
+
+class CommitWriteRequest(_message.Message):
+    __slots__ = ("write", "metadata", "touched", "writes_base_files", "request_id", "client_version")
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    TOUCHED_FIELD_NUMBER: _ClassVar[int]
+    WRITES_BASE_FILES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    write: WriteId
+    metadata: bytes
+    touched: TouchedGroups
+    writes_base_files: bool
+    request_id: str
+    client_version: str
+    def __init__(self, write: _Optional[_Union[WriteId, _Mapping]] = ..., metadata: _Optional[bytes] = ..., touched: _Optional[_Union[TouchedGroups, _Mapping]] = ..., writes_base_files: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class CommitWriteResponse(_message.Message):
+    __slots__ = ("completion_time",)
+    COMPLETION_TIME_FIELD_NUMBER: _ClassVar[int]
+    completion_time: str
+    def __init__(self, completion_time: _Optional[str] = ...) -> None: ...
+
+class AbortWriteRequest(_message.Message):
+    __slots__ = ("write", "request_id", "client_version")
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    write: WriteId
+    request_id: str
+    client_version: str
+    def __init__(self, write: _Optional[_Union[WriteId, _Mapping]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class AbortWriteResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListWritesRequest(_message.Message):
+    __slots__ = ("table", "request_id", "client_version")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    request_id: str
+    client_version: str
+    def __init__(self, table: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class WriteSummary(_message.Message):
+    __slots__ = ("write", "state", "instant", "groups", "files", "size_bytes", "lease_left_ms")
+    WRITE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    INSTANT_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LEASE_LEFT_MS_FIELD_NUMBER: _ClassVar[int]
+    write: WriteId
+    state: str
+    instant: str
+    groups: int
+    files: int
+    size_bytes: int
+    lease_left_ms: int
+    def __init__(self, write: _Optional[_Union[WriteId, _Mapping]] = ..., state: _Optional[str] = ..., instant: _Optional[str] = ..., groups: _Optional[int] = ..., files: _Optional[int] = ..., size_bytes: _Optional[int] = ..., lease_left_ms: _Optional[int] = ...) -> None: ...
+
+class ListWritesResponse(_message.Message):
+    __slots__ = ("writes",)
+    WRITES_FIELD_NUMBER: _ClassVar[int]
+    writes: _containers.RepeatedCompositeFieldContainer[WriteSummary]
+    def __init__(self, writes: _Optional[_Iterable[_Union[WriteSummary, _Mapping]]] = ...) -> None: ...

@@ -150,6 +150,36 @@ class EnumeratorServiceStub:
                 request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.NextBatchRequest.SerializeToString,
                 response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.NextBatchResponse.FromString,
                 _registered_method=True)
+        self.BeginWrite = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/BeginWrite',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.BeginWriteRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.BeginWriteResponse.FromString,
+                _registered_method=True)
+        self.LeaseGroups = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/LeaseGroups',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.LeaseGroupsRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.LeaseGroupsResponse.FromString,
+                _registered_method=True)
+        self.RenewWrite = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/RenewWrite',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RenewWriteRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RenewWriteResponse.FromString,
+                _registered_method=True)
+        self.CommitWrite = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/CommitWrite',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.CommitWriteRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.CommitWriteResponse.FromString,
+                _registered_method=True)
+        self.AbortWrite = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/AbortWrite',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.AbortWriteRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.AbortWriteResponse.FromString,
+                _registered_method=True)
+        self.ListWrites = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/ListWrites',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListWritesRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListWritesResponse.FromString,
+                _registered_method=True)
 
 
 class EnumeratorServiceServicer:
@@ -317,6 +347,48 @@ class EnumeratorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def BeginWrite(self, request, context):
+        """Begins a write of a table, with an instant. Earlier epochs of its owner are fenced.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LeaseGroups(self, request, context):
+        """Takes leases of file groups for a write, all or none.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RenewWrite(self, request, context):
+        """Renews the lease of a write, and reports what it has written.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CommitWrite(self, request, context):
+        """Completes the instant of a write.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AbortWrite(self, request, context):
+        """Gives a write up: its instant is rolled back.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListWrites(self, request, context):
+        """Lists the writes that have not ended, by table, owner and epoch.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EnumeratorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -434,6 +506,36 @@ def add_EnumeratorServiceServicer_to_server(servicer, server):
                     servicer.NextBatch,
                     request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.NextBatchRequest.FromString,
                     response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.NextBatchResponse.SerializeToString,
+            ),
+            'BeginWrite': grpc.unary_unary_rpc_method_handler(
+                    servicer.BeginWrite,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.BeginWriteRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.BeginWriteResponse.SerializeToString,
+            ),
+            'LeaseGroups': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaseGroups,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.LeaseGroupsRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.LeaseGroupsResponse.SerializeToString,
+            ),
+            'RenewWrite': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenewWrite,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RenewWriteRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RenewWriteResponse.SerializeToString,
+            ),
+            'CommitWrite': grpc.unary_unary_rpc_method_handler(
+                    servicer.CommitWrite,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.CommitWriteRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.CommitWriteResponse.SerializeToString,
+            ),
+            'AbortWrite': grpc.unary_unary_rpc_method_handler(
+                    servicer.AbortWrite,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.AbortWriteRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.AbortWriteResponse.SerializeToString,
+            ),
+            'ListWrites': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWrites,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListWritesRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListWritesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1058,6 +1160,168 @@ class EnumeratorService:
             '/penstock.v1.EnumeratorService/NextBatch',
             penstock_dot_proto_dot_v1_dot_penstock__pb2.NextBatchRequest.SerializeToString,
             penstock_dot_proto_dot_v1_dot_penstock__pb2.NextBatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BeginWrite(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/BeginWrite',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.BeginWriteRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.BeginWriteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeaseGroups(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/LeaseGroups',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.LeaseGroupsRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.LeaseGroupsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RenewWrite(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/RenewWrite',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.RenewWriteRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.RenewWriteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CommitWrite(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/CommitWrite',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.CommitWriteRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.CommitWriteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AbortWrite(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/AbortWrite',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.AbortWriteRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.AbortWriteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListWrites(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/ListWrites',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.ListWritesRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.ListWritesResponse.FromString,
             options,
             channel_credentials,
             insecure,

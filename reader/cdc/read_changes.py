@@ -19,7 +19,7 @@ from penstock.proto.model.changes import (
     LoggedImages,
     StoredKinds,
 )
-from penstock.proto.model.completion import COMPLETION_TIME
+from penstock.proto.model.positions import COMPLETION_TIME
 from penstock.proto.model.splits import Split
 from penstock.reader.cdc.compared import compared_changes
 from penstock.reader.cdc.formats import change_rows, hudi_rows

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
-from penstock.proto.model.completion import COMPLETION_TIME
+from penstock.proto.model.positions import COMPLETION_TIME
 from penstock.proto.model.splits import AllRows, Scan
 from penstock.reader.split.completion import CompletionColumn
 from penstock.reader.split.read_schema import ReadSchema, read_schema_of

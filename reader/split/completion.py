@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.proto.model.completion import CompletionTimes
+from penstock.proto.model.positions import CompletionTimes
 from penstock.reader.split.read_schema import COMMIT_TIME
 from penstock.reader.values.dictionary_text import is_encoded
 from penstock.table.schema.completion import COMPLETION_TYPE

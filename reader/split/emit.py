@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import PositionExpired
-from penstock.proto.model.completion import COMPLETION_TIME
+from penstock.proto.model.positions import COMPLETION_TIME
 from penstock.proto.model.splits import Exclusions, Origin, RowLineage, RowsOf, Scan, Split
 from penstock.reader.split.completion import CompletionColumn
 from penstock.reader.split.filter import kept_rows

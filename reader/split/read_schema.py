@@ -10,7 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.completion import COMPLETION_TIME
+from penstock.proto.model.positions import COMPLETION_TIME
 from penstock.proto.model.splits import RowsOf, Scan
 from penstock.reader.merge.delete_markers import DeleteMarkers, delete_markers
 from penstock.reader.merge.ordering_columns import OrderingColumns, ordering_columns

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.changes import ChangeFormat
-from penstock.proto.model.completion import COMPLETION_TIME
+from penstock.proto.model.positions import COMPLETION_TIME
 from penstock.table.columns import resolve_columns
 from penstock.table.schema.avro import META_COLUMNS, OPERATION
 from penstock.table.schema.changes import change_schema

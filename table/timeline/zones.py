@@ -7,8 +7,7 @@ from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.completion import CompletionTimes
-from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.positions import CompletionTimes, InstantTime
 
 
 def named_zone(name: str) -> tzinfo:

@@ -15,6 +15,7 @@ from penstock.enumerator.server.rpc.group_handlers import GroupHandlers
 from penstock.enumerator.server.rpc.handlers import SERVICE_NAME, EnumeratorHandlers
 from penstock.enumerator.server.rpc.limits import MAX_DEADLINE_S, MAX_INSTANTS
 from penstock.enumerator.server.rpc.table_handlers import TableHandlers
+from penstock.enumerator.server.rpc.write_handlers import WriteHandlers
 from penstock.proto.codec import plan_calls as calls
 from penstock.proto.codec import table_calls
 from penstock.proto.errors import PositionExpired, all_error_classes
@@ -35,7 +36,8 @@ class Wire:
     def __init__(self, deployment: Deployment) -> None:
         reading, groups = EnumeratorHandlers(deployment.embedded), GroupHandlers(deployment.scripted_groups)
         own = {name: getattr(reading, name) for name in METHODS if hasattr(reading, name)}
-        handlers = SimpleNamespace(**own, **groups.by_call(), **TableHandlers(None, Rights()).by_call())
+        others = {**TableHandlers(None, Rights()).by_call(), **WriteHandlers(None).by_call()}
+        handlers = SimpleNamespace(**own, **groups.by_call(), **others)
         service = pb.DESCRIPTOR.services_by_name["EnumeratorService"]
         self._server = grpc_testing.server_from_dictionary({service: handlers}, grpc_testing.strict_real_time())
 
@@ -62,7 +64,11 @@ def opened_id(wire: Wire) -> str:
 
 def test_handlers_cover_every_call_of_the_service() -> None:
     assert SERVICE_NAME == "penstock.v1.EnumeratorService"
-    groups = {**GroupHandlers(None).by_call(), **TableHandlers(None, Rights()).by_call()}
+    groups = {
+        **GroupHandlers(None).by_call(),
+        **TableHandlers(None, Rights()).by_call(),
+        **WriteHandlers(None).by_call(),
+    }
     reading = {name for name in METHODS if callable(getattr(EnumeratorHandlers, name, None))}
     assert reading | set(groups) == set(METHODS)
     assert not reading & set(groups)
@@ -136,7 +142,10 @@ def test_call_without_a_deadline_is_refused(wire: Wire, served: Deployment, name
     assert served.scripted_groups.calls == []
 
 
-@pytest.mark.parametrize("name", sorted(set(METHODS) - {"ListGroups", "ListTables", "RefreshTables", "DescribeServer"}))
+OF_ALL_TABLES = {"ListGroups", "ListTables", "ListWrites", "RefreshTables", "DescribeServer"}
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - OF_ALL_TABLES))
 def test_empty_request_is_refused_with_the_name_of_a_field(wire: Wire, name: str) -> None:
     _, status, details = wire.call(name, getattr(pb, f"{name}Request")())
     assert status is grpc.StatusCode.INVALID_ARGUMENT

@@ -35,7 +35,7 @@ from penstock.enumerator.core.records import (
 )
 from penstock.enumerator.core.rounds import DONE
 from penstock.enumerator.core.state import State
-from penstock.enumerator.core.table_records import TableAdded, TableDropped
+from penstock.enumerator.core.tables import TableAdded, TableDropped
 from penstock.proto.model.groups import OnLostRange
 
 Json = dict[str, Any]

@@ -15,3 +15,8 @@ GROUPS = {
 """Of the scopes of a group: faults at most, states, transitions."""
 PLANS = {0: (913, 2_419), 1: (21_105, 71_275), 2: (166_555, 690_572)}
 """Of a plan: states and transitions by the number of faults at most."""
+WRITES = {
+    "writes: two owners of one file group": (1, 15_690, 31_583),
+    "writes: two epochs of an owner": (1, 16_478, 34_660),
+}
+"""Of writes: faults at most, states, transitions."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 from tests.state_space import scopes
-from tests.state_space.counts import GROUPS, PLANS
+from tests.state_space.counts import GROUPS, PLANS, WRITES
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 PLAN = "plan: two slots, two attempts of each"
@@ -24,14 +24,14 @@ def guide_of(counts: dict[str, tuple[int, int, int]]) -> str:
     return "\n".join(["| scope | faults | states | transitions |", "|---|---|---|---|", *lines, "", ""])
 
 
-EXPECTED = {**GROUPS, PLAN: (2, *PLANS[2])}
+EXPECTED = {**GROUPS, PLAN: (2, *PLANS[2]), **WRITES}
 
 
 def test_each_scope_has_its_count() -> None:
     assert {scope.name: scope.most_faults for scope in scopes.IN_CI} == {name: row[0] for name, row in GROUPS.items()}
 
 
-def test_guide_has_the_counts_of_groups_and_plans() -> None:
+def test_guide_has_the_counts_of_groups_plans_and_writes() -> None:
     assert rows((REPOSITORY / "docs/development/testing.md").read_text()) == EXPECTED
 
 

@@ -25,9 +25,9 @@ from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
 from penstock.table.timeline.active import Timeline
 from penstock.writer.transaction.clock import newest_time
+from penstock.writer.transaction.marked_files import joined
 from penstock.writer.transaction.markers import attempt_folder, create_partition, markers_of
 from penstock.writer.transaction.running_writes import can_complete
-from penstock.writer.transaction.transaction import joined
 
 
 @dataclass(frozen=True, slots=True)

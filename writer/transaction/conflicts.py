@@ -8,44 +8,17 @@ inserted the key of the other. With a global index, two writers that insert anyw
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.table.files.slices import GroupId
+from penstock.proto.model.writes import TouchedGroups
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import META_COLUMNS, OPERATION, parse_record_schema
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action, Instant
-
-BUCKET_DIGITS = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TouchedGroups:
-    """What an instant changes."""
-
-    groups: frozenset[GroupId]
-    """The file groups that it writes or replaces."""
-    inserted_into: frozenset[str] = frozenset()
-    """The partitions in which it added rows to base files."""
-    keys_of_table: bool = False
-    """Whether its keys are unique in the table (global index), so that it conflicts with inserts into any partition."""
-
-    def conflicts_with(self, other: TouchedGroups, *, by_bucket: bool) -> str:
-        """A group or partition that both change, for an error; '' if there is none."""
-        mine, others = self.groups, other.groups
-        if by_bucket:
-            mine, others = _buckets(mine), _buckets(others)
-        if both := mine & others:
-            partition, file_id = min(both)
-            return f"{'bucket' if by_bucket else 'file group'} {file_id} of partition {partition!r}"
-        if by_bucket or not self.inserted_into:
-            return ""
-        partitions = other.inserted_into if self.keys_of_table else self.inserted_into & other.inserted_into
-        return f"inserts into partition {min(partitions)!r}" if partitions else ""
 
 
 def first_other_schema(mine: str, commits: Iterable[tuple[Instant, CommitMetadata]]) -> Instant | None:
@@ -141,7 +114,3 @@ def first_conflict(
         if group := own.conflicts_with(touched, by_bucket=by_bucket):
             return instant, group
     return None
-
-
-def _buckets(groups: Collection[GroupId] | Mapping[GroupId, object]) -> frozenset[GroupId]:
-    return frozenset((partition, file_id[:BUCKET_DIGITS]) for partition, file_id in groups)

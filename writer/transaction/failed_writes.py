@@ -41,6 +41,7 @@ from penstock.writer.transaction.clock import newest_time
 from penstock.writer.transaction.conflicts import pending_rollbacks
 from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, is_beating, writer_is_dead
 from penstock.writer.transaction.heartbeat import FOLDER as HEARTBEATS
+from penstock.writer.transaction.marked_files import joined
 from penstock.writer.transaction.markers import ATTEMPTS, attempt_folder, markers_of, remove_marked_files
 from penstock.writer.transaction.rollback_requests import foreign_file, late_requests, requests_by_markers
 from penstock.writer.transaction.running_writes import rollback_plan, timeline_path
@@ -48,7 +49,6 @@ from penstock.writer.transaction.transaction import (
     Transaction,
     WriteEnvironment,
     is_clustering,
-    joined,
     locked,
     new_time,
     remove_traces,

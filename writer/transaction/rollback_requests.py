@@ -18,8 +18,8 @@ from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
 from penstock.table.timeline.instants import Action, Instant
 from penstock.table.timeline.services.rollback_encoder import RollbackRequest
+from penstock.writer.transaction.marked_files import joined
 from penstock.writer.transaction.markers import attempt_folder, markers_of
-from penstock.writer.transaction.transaction import joined
 
 
 def requests_by_markers(table: HudiTable, storage: WritableStorage, requested_time: str) -> tuple[RollbackRequest, ...]:

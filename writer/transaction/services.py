@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from penstock.proto.errors import PenstockError, WriteConflict
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.writes import TouchedGroups
 from penstock.table.files.markers import IoType, Marker, marker_folder, parse_marker
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
@@ -24,7 +25,6 @@ from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action, Instant, State
 from penstock.writer.transaction.conflicts import (
     StartOfWrite,
-    TouchedGroups,
     first_conflict,
     rewritten_by,
 )
@@ -37,13 +37,13 @@ from penstock.writer.transaction.heartbeat import (
     start_heartbeat,
     writer_is_dead,
 )
+from penstock.writer.transaction.marked_files import joined
 from penstock.writer.transaction.markers import markers_of, remove_marked_files
 from penstock.writer.transaction.running_writes import timeline_path
 from penstock.writer.transaction.transaction import (
     Transaction,
     WriteEnvironment,
     inflight_name,
-    joined,
     locked,
     new_time,
     refuse_restoring,

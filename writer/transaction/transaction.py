@@ -11,13 +11,14 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from typing import BinaryIO, Final
+from typing import Final
 
 from penstock.proto.errors import PenstockError, StorageError, TableError, WriteConflict
 from penstock.proto.model.positions import InstantTime
-from penstock.table.files.markers import IoType, marker_folder, marker_path
+from penstock.proto.model.writes import TouchedGroups
+from penstock.table.files.markers import marker_folder
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
@@ -30,7 +31,6 @@ from penstock.writer.metadata_table.update import changes_of, record_files
 from penstock.writer.transaction.clock import newest_time, next_time
 from penstock.writer.transaction.conflicts import (
     StartOfWrite,
-    TouchedGroups,
     completed_since,
     first_conflict,
     first_other_schema,
@@ -46,7 +46,8 @@ from penstock.writer.transaction.heartbeat import (
 )
 from penstock.writer.transaction.kept_settings import changed_setting
 from penstock.writer.transaction.lock import CheckLock, table_lock
-from penstock.writer.transaction.markers import attempt_folder, create_partition
+from penstock.writer.transaction.marked_files import MarkedFiles
+from penstock.writer.transaction.markers import attempt_folder
 from penstock.writer.transaction.running_writes import can_complete, timeline_path
 
 log = logging.getLogger("penstock.writer")
@@ -71,17 +72,13 @@ class WriteEnvironment:
 
 
 @dataclass(slots=True, kw_only=True)
-class Transaction:
+class Transaction(MarkedFiles):
     """A write that has begun. For one thread."""
 
     table: HudiTable
     """The table as it was when the write began."""
-    storage: WritableStorage
-    """Its files."""
     environment: WriteEnvironment
     """Clocks and zone."""
-    requested_time: InstantTime
-    """The instant of the write."""
     action: Action
     """Its action."""
     start: StartOfWrite
@@ -92,28 +89,9 @@ class Transaction:
     """Whether readers see the write."""
     before_completion: Callable[[HudiTable], None] = lambda table: None
     """Called by `complete` under the lock, with the table as it is then. Its errors are those of `complete`."""
-    _partitions: set[str] = field(default_factory=set)
-    _markers: list[str] = field(default_factory=list)
 
-    @contextlib.contextmanager
-    def data_file(self, partition: str, name: str, io_type: IoType) -> Iterator[BinaryIO]:
-        """Creates a data file, to be written while the block runs; its marker, and the marker file of its partition,
-        exist before. FileExistsError if there is such a file."""
-        if partition not in self._partitions:
-            create_partition(self.storage, partition, self.requested_time)
-            self._partitions.add(partition)
-        self._markers.append(marker_path(self.requested_time, partition, name, io_type))
-        with contextlib.suppress(FileExistsError):
-            self.storage.create(self._markers[-1], b"")
-        with self.storage.new_file(joined(partition, name)) as file:
-            yield file
-
-    def restore_markers(self) -> None:
-        """Creates the markers that are missing. Another writer that rolled this write back removed them, also those of
-        files that were created after that."""
-        for path in self._markers:
-            with contextlib.suppress(FileExistsError):
-                self.storage.create(path, b"")
+    def lease(self, touched: TouchedGroups) -> None:
+        """Called before the files of these groups are written. Without a server, conflicts are found by `complete`."""
 
     def complete(
         self, metadata: CommitMetadata, touched: TouchedGroups, *, by_bucket: bool, writes_base_files: bool
@@ -304,12 +282,24 @@ def transaction(
     *,
     keeps_metadata: bool = True,
 ) -> Iterator[Transaction]:
-    """A write of the table while the block runs. `requested` is the content of the requested file; `keeps_metadata` is
-    that of `Transaction`.
+    """A write of the table while the block runs, as `begin`. The heartbeat is renewed meanwhile. If the block ends with
+    an error before `complete` succeeded, the instant stays pending: the caller rolls it back."""
+    begun = begin(table, storage, environment, action, requested, keeps_metadata=keeps_metadata)
+    with beating(storage, begun.requested_time):
+        yield begun
 
-    The heartbeat is renewed meanwhile. If the block ends with an error before `complete` succeeded, the instant stays
-    pending: the caller rolls it back.
-    """
+
+def begin(
+    table: HudiTable,
+    storage: WritableStorage,
+    environment: WriteEnvironment,
+    action: Action,
+    requested: bytes = b"",
+    *,
+    keeps_metadata: bool = True,
+) -> Transaction:
+    """A new instant of the table, with its heartbeat. `requested` is the content of the requested file;
+    `keeps_metadata` is that of `Transaction`."""
     with locked(storage, environment):
         timeline = table.timeline()
         refuse_restoring(table, timeline)
@@ -319,18 +309,17 @@ def transaction(
             start_heartbeat(storage, instant)
             storage.create(begun[0], requested)
     inflight = timeline_path(table.properties, inflight_name(instant, action, table))
-    with beating(storage, instant):
-        with removed_on_failure(storage, (inflight, *begun)):
-            storage.create(inflight, b"")
-        yield Transaction(
-            table=table,
-            storage=storage,
-            environment=environment,
-            requested_time=instant,
-            action=action,
-            start=StartOfWrite.of(timeline),
-            keeps_metadata=keeps_metadata,
-        )
+    with removed_on_failure(storage, (inflight, *begun)):
+        storage.create(inflight, b"")
+    return Transaction(
+        table=table,
+        storage=storage,
+        environment=environment,
+        requested_time=instant,
+        action=action,
+        start=StartOfWrite.of(timeline),
+        keeps_metadata=keeps_metadata,
+    )
 
 
 @contextlib.contextmanager
@@ -377,11 +366,6 @@ def planned_groups(table: HudiTable, instant: Instant) -> TouchedGroups:
         plan = table.compaction_plan(instant)
         return TouchedGroups(groups=frozenset((group.partition, group.file_id) for group in plan))
     return TouchedGroups(groups=frozenset(table.requested_replace(instant).input_groups))
-
-
-def joined(partition: str, name: str) -> str:
-    """The path of a file of a partition."""
-    return f"{partition}/{name}" if partition else name
 
 
 def _name(table: HudiTable) -> str:

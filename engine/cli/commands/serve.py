@@ -87,9 +87,12 @@ def serve(
 def run(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT."""
     from penstock.engine.event_time_scan import scan_event_time
+    from penstock.engine.write.service.served_timeline import ServedTimeline
     from penstock.enumerator.server.run import serve_forever
 
-    serve_forever({}, settings.listen, _announce, settings=settings, scan_event_time=scan_event_time)
+    serve_forever(
+        {}, settings.listen, _announce, settings=settings, scan_event_time=scan_event_time, timelines=ServedTimeline
+    )
 
 
 def milliseconds(flag: str, text: str) -> int:

@@ -30,10 +30,11 @@ from penstock.engine.write.partition_settings import check_new_partitions
 from penstock.engine.write.planned_write import AlreadyWritten, WriteOptions, commit_metadata, open_write
 from penstock.engine.write.settings import parse_metadata
 from penstock.proto.errors import ConfigurationError, InvariantViolation, UnsupportedFeature
+from penstock.proto.model.writes import TouchedGroups
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.writer.transaction.attempt_files import remove_unreported_files
-from penstock.writer.transaction.conflicts import StartOfWrite, TouchedGroups
+from penstock.writer.transaction.conflicts import StartOfWrite
 from penstock.writer.transaction.failed_writes import roll_back, rolled_back_on_error
 from penstock.writer.transaction.task_write import BegunWrite, begun_write, carried_on
 

@@ -35,8 +35,9 @@ from penstock.writer.metadata_table.update import record_files
 from penstock.writer.table_services.cleaning import files_to_delete, needed_files
 from penstock.writer.table_services.retention import CleanPolicy, KeepFileVersions, KeepHours, needed_from, retention
 from penstock.writer.transaction.clock import newest_time
+from penstock.writer.transaction.marked_files import joined
 from penstock.writer.transaction.running_writes import timeline_path
-from penstock.writer.transaction.transaction import joined, locked, new_time, refuse_restoring
+from penstock.writer.transaction.transaction import locked, new_time, refuse_restoring
 
 
 def plan_clean(

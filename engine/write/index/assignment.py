@@ -40,6 +40,8 @@ class Assigner:
     """The columns by which rows of a key are ordered."""
     where: str
     """The beginning of error texts."""
+    when_assigned: Callable[[Sequence[GroupWrite]], None] = lambda writes: None
+    """Called with file groups that will be written, before their files are. WriteConflict if another writer has one."""
 
     @property
     def searches_table(self) -> bool:
@@ -94,8 +96,8 @@ class Assigner:
                 "insert or upsert"
             )
 
-    def check(self, current: CurrentTable, assigned: Iterable[GroupWrite]) -> None:
-        """WriteConflict for a group that a pending service rewrites."""
+    def check(self, current: CurrentTable, assigned: Sequence[GroupWrite]) -> None:
+        """WriteConflict for a group that a pending service rewrites, or that another writer has."""
         for one in assigned:
             if (one.partition, one.file_id) in current.slices.locked:
                 raise WriteConflict(
@@ -104,6 +106,7 @@ class Assigner:
                     "when it has completed or was rolled back, or remove a clustering that nobody runs with `penstock "
                     "rollback TABLE INSTANT`"
                 )
+        self.when_assigned(assigned)
 
     def _by_location(
         self, current: CurrentTable, rows: KeyedRows, locations: Iterable[Location], sizes: FileSizes

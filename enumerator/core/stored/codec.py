@@ -55,7 +55,9 @@ from penstock.enumerator.core.stored.progress_json import (
     progress_from_json,
     progress_to_json,
 )
-from penstock.enumerator.core.table_records import TableAdded, TableDropped
+from penstock.enumerator.core.stored.write_records_json import WRITE_DECODERS, WRITE_KINDS, write_payload
+from penstock.enumerator.core.tables import TableAdded, TableDropped
+from penstock.enumerator.core.writes.records import DurableWriteRecord
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.proto.codec.serialized import decode_request, encode_request
 from penstock.proto.errors import ConfigurationError, StateDamaged, StateVersionError
@@ -131,6 +133,8 @@ def _version(record: Durable) -> int:
 
 def _payload(record: Durable) -> dict[str, Any]:
     fields: dict[str, Any]
+    if isinstance(record, DurableWriteRecord):
+        return write_payload(record)
     match record:
         case NumbersUsed(last):
             return {"last": last}
@@ -354,6 +358,7 @@ _KINDS: Final[dict[type[Durable], str]] = {
     PlansForgotten: "plans-forgotten",
     TableAdded: "table-added",
     TableDropped: "table-dropped",
+    **WRITE_KINDS,
 }
 
 _NEWEST: Final[dict[str, int]] = {
@@ -381,4 +386,5 @@ _DECODERS: Final[dict[str, Callable[[Json], Durable]]] = {
     "table-added": _table_added,
     "table-dropped": lambda fields: TableDropped(str(fields["table"])),
     "plans-forgotten": lambda fields: PlansForgotten(tuple(str(plan_id) for plan_id in fields["plans"])),
+    **WRITE_DECODERS,
 }

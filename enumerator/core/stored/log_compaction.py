@@ -23,6 +23,7 @@ from penstock.enumerator.core.records import (
 )
 from penstock.enumerator.core.rounds import DONE
 from penstock.enumerator.core.state import Group, Reader, State
+from penstock.enumerator.core.writes.compaction import records_of_writes
 
 
 def compacted_records(state: State) -> Iterator[Durable]:
@@ -43,6 +44,8 @@ def compacted_records(state: State) -> Iterator[Durable]:
         yield SlotsAsked(plan_id, tuple(held.asked))
     for key in sorted(state.groups):
         yield from _of_group(state.groups[key])
+    for table in sorted(state.writes):
+        yield from records_of_writes(state.writes[table])
 
 
 def _of_group(group: Group) -> Iterator[Durable]:

@@ -65,6 +65,12 @@ NEEDED: Final[Mapping[str, Needed]] = {
     "AddTable": Needed("admin", Of.TABLE),
     "RemoveTable": Needed("admin", Of.TABLE),
     "RefreshTables": Needed("admin", Of.CATALOG),
+    "BeginWrite": Needed("write", Of.TABLE),
+    "LeaseGroups": Needed("write", Of.TABLE),
+    "RenewWrite": Needed("write", Of.TABLE),
+    "CommitWrite": Needed("write", Of.TABLE),
+    "AbortWrite": Needed("write", Of.TABLE),
+    "ListWrites": Needed("read", Of.GROUPS),
     "ResetGroup": Needed("admin", Of.GROUP),
     "DeleteGroup": Needed("admin", Of.GROUP),
 }

@@ -25,7 +25,7 @@ from penstock.table.storage.filesystem import folder_uri
 INSECURE_WORDS: Final = "I know that tokens and rows travel unencrypted"
 """The value of `tls.insecure` that lets a server listen off loopback without TLS."""
 
-Right = Literal["read", "plan", "consume", "admin"]
+Right = Literal["read", "plan", "consume", "write", "admin"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,7 +304,7 @@ class Settings:
         if self.authenticates and not self.acl:
             raise ConfigurationError(
                 "acl: no rule is given, so nobody may do anything; to allow every authenticated caller all calls: "
-                '[[acl]] principal = "*" rights = ["read", "plan", "consume", "admin"]'
+                '[[acl]] principal = "*" rights = ["read", "plan", "consume", "write", "admin"]'
             )
 
     @property

@@ -37,8 +37,17 @@ from penstock.proto.v1 import penstock_pb2_grpc as pb_grpc
 SERVICE_NAME: Final[str] = pb.DESCRIPTOR.services_by_name["EnumeratorService"].full_name
 
 _A = TypeVar("_A")
-_GROUPS_BY_STORAGE: Final = ("JoinGroup", "DescribeGroup", "ResetGroup", "AddTable", "RefreshTables")
-"""Calls of consumer groups and of tables that read storage."""
+_BY_STORAGE: Final = (
+    "JoinGroup",
+    "DescribeGroup",
+    "ResetGroup",
+    "AddTable",
+    "RefreshTables",
+    "BeginWrite",
+    "CommitWrite",
+    "AbortWrite",
+)
+"""Calls of consumer groups, of tables and of writes that read or write storage."""
 
 log = logging.getLogger("penstock.enumerator.server")
 
@@ -154,8 +163,8 @@ def add_to_server(
     planning: PlanningPool,
     groups: Mapping[str, Callable[..., object]],
 ) -> None:
-    """Serves the handlers, and those of consumer groups and tables by the names of their calls. Calls that read storage
-    run on `planning`, so that NextSplit and the readers of groups never wait for them."""
+    """Serves the handlers, and those of consumer groups, tables and writes by the names of their calls. Calls that read
+    storage run on `planning`, so that NextSplit and the readers of groups never wait for them."""
     pb_grpc.add_EnumeratorServiceServicer_to_server(
         SimpleNamespace(
             DescribeTable=_OnPool(handlers.DescribeTable, planning),
@@ -167,7 +176,7 @@ def add_to_server(
             FinishSplit=handlers.FinishSplit,
             StartStream=_OnPool(handlers.StartStream, planning),
             NextBatch=_OnPool(handlers.NextBatch, planning),
-            **{name: _OnPool(call, planning) if name in _GROUPS_BY_STORAGE else call for name, call in groups.items()},
+            **{name: _OnPool(call, planning) if name in _BY_STORAGE else call for name, call in groups.items()},
         ),
         server,
     )

@@ -46,6 +46,7 @@ TABLE_AT: Final = (
     ("member", "table"),
     ("spec", "scope", "request", "table"),
     ("scope", "request", "table"),
+    ("write", "table"),
 )
 GROUP_AT: Final = (("group",), ("member", "group"))
 """The fields in which a request may name its table and its group."""

@@ -107,3 +107,15 @@ def hold_of_flags(
     return checked_hold_options(
         hold_for or (), hold_checkpoints or (), hold_at_most, options.server, server_table, options.access
     )
+
+
+def connection_options(context: typer.Context, flags: dict[str, str | None], server: str | None) -> dict[str, str]:
+    """The options with which the server is reached, by name; without a server those that were given."""
+    from penstock.engine.cli.shell import given_options, shell_of
+
+    if server is None:
+        given = [name for name, value in flags.items() if value is not None]
+        return dict.fromkeys(given, "")
+    access = given_options(shell_of(context), {**flags, "server": server}, entry_point=EntryPoint.CONSUMER).access
+    options = {"serverCa": access.ca, "serverCert": access.cert, "serverKey": access.key, "serverToken": access.token}
+    return {name: value for name, value in options.items() if value}

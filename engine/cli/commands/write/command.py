@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.engine.cli.commands.table_services.options import connection_options, with_connection_flags
 from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
 from penstock.proto.errors import ConfigurationError
 
@@ -91,6 +92,21 @@ _CompactAfter = Annotated[
         show_default=False,
     ),
 ]
+_Index = Annotated[
+    str | None,
+    typer.Option(
+        "--index",
+        metavar=_INDEXES,
+        help="Index of the table's writers, if `create` did not store it.",
+        show_default=False,
+    ),
+]
+_Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server", metavar="HOST:PORT", help="The server that coordinates the table's writers.", show_default=False
+    ),
+]
 _UpdatePartitionPath = Annotated[
     bool | None,
     typer.Option(
@@ -171,21 +187,19 @@ def create(
     typer.echo(f"created {table}")
 
 
+@with_connection_flags
 def write(
-    table: _Table,
+    context: typer.Context,
+    table: Annotated[
+        str,
+        typer.Argument(metavar="TABLE", help="Path of a table on a local file system; with --server its name there."),
+    ],
+    flags: dict[str, str | None],
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Parquet, Arrow or JSON lines (.parquet, .arrow, .jsonl).")
     ],
     operation: Annotated[WriteKind, typer.Option("--operation", help="What the rows do.")] = WriteKind.UPSERT,
-    index: Annotated[
-        str | None,
-        typer.Option(
-            "--index",
-            metavar=_INDEXES,
-            help="Index of the table's writers, if `create` did not store it.",
-            show_default=False,
-        ),
-    ] = None,
+    index: _Index = None,
     buckets: Annotated[
         int | None,
         typer.Option("--buckets", help="Buckets of a partition; by default those of the files.", show_default=False),
@@ -203,16 +217,20 @@ def write(
     ] = MetadataKind.FILES,
     compact_after: _CompactAfter = None,
     update_partition_path: _UpdatePartitionPath = None,
+    server: _Server = None,
     form: _Form = ReportFormat.TABLE,
 ) -> None:
     """Write the rows of a file into a table, as one instant."""
     from dataclasses import asdict
 
     from penstock.engine.table_services.inline_compaction import write as write_table
+    from penstock.engine.write.service.remote_transaction import write_server
 
+    connection = connection_options(context, flags, server)
+    known = write_server(server, connection)
     result = write_table(
         table,
-        _rows_of(file, table),
+        _rows_of(file, table if known is None else known.path_of(table)),
         operation.value,
         index=index,
         buckets=buckets,
@@ -222,6 +240,8 @@ def write(
         time_partitions=_time_options(time_partition),
         compact_after=compact_after,
         update_partition_path=update_partition_path,
+        server=server,
+        server_options=connection,
     )
     fields = asdict(result)
     if form is ReportFormat.JSON:

@@ -26,6 +26,7 @@ from penstock.enumerator.core.stored.codec import (
     decode_record,
     encode_record,
 )
+from penstock.enumerator.core.writes import records as wr
 from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.proto.errors import StateDamaged, StateVersionError
@@ -50,6 +51,7 @@ from penstock.proto.model.streams import (
     Watermark,
     WatermarkFallback,
 )
+from penstock.proto.model.writes import TouchedGroups, WriteCommit, WriteEnd, WriteId, WriteSpec
 
 FIXTURES = pathlib.Path(__file__).parents[3] / "fixtures" / "state"
 
@@ -222,6 +224,51 @@ TABLES = (
     rec.TableDropped("a"),
 )
 """Values of `tables.v1.json`: kinds that were added later, which an older build refuses by name."""
+WRITE = WriteId("städte", "job/1", 3)
+WRITES = (
+    wr.WriteRequested(
+        id=WRITE,
+        request_id="ab",
+        spec=WriteSpec(
+            action="replacecommit",
+            requested=b"Obj\x01",
+            timeline_timezone="Europe/Berlin",
+            keeps_metadata=False,
+            by_bucket=True,
+        ),
+        principal="token:ops",
+    ),
+    wr.WriteRequested(id=WriteId("a", "b", 1), request_id="c", spec=WriteSpec(action="commit")),
+    wr.WriteBegun(
+        id=WRITE,
+        instant=InstantTime("20261126093000123"),
+        newest_completed="20261126092959000",
+        pending=("20261126092958000", "20261126092959500"),
+        order=7,
+    ),
+    wr.GroupsLeased(
+        id=WRITE,
+        touched=TouchedGroups(
+            groups=frozenset({("p=ä", "00000001"), ("", "f-0")}),
+            inserted_into=frozenset({"p=ä"}),
+            keys_of_table=True,
+        ),
+    ),
+    wr.CommitDecided(
+        id=WRITE,
+        commit=WriteCommit(
+            metadata=b"x\x9c\x00",
+            touched=TouchedGroups(groups=frozenset({("p=ä", "00000001-x")})),
+            writes_base_files=True,
+        ),
+    ),
+    wr.WriteCompleted(id=WRITE, completion=InstantTime("20261126093001000"), order=8),
+    wr.WriteFailed(id=WRITE, end=WriteEnd.EXPIRED),
+    wr.WriteFailed(id=WRITE, end=WriteEnd.REFUSED, text="conflict with ä", code="WRITE_CONFLICT"),
+    wr.WriteRolledBack(id=WRITE),
+)
+"""Values of `writes.v1.json`, likewise."""
+LATER = {"tables.v1.json": TABLES, "writes.v1.json": WRITES}
 
 
 def frozen(version: int) -> list[StoredRecord]:
@@ -237,7 +284,7 @@ def test_fault_32_frozen_records_decode_to_the_same_values(version: int) -> None
 
 def test_fault_32_frozen_records_cover_every_kind_of_every_version() -> None:
     assert sorted(FROZEN) == list(range(1, WATERMARK_VERSION + 1))
-    newer = set(get_args(rec.Durable)) - {type(one) for one in TABLES} - {rec.WatermarkMoved}
+    newer = set(get_args(rec.Durable)) - {type(one) for one in (*TABLES, *WRITES)} - {rec.WatermarkMoved}
     progresses = {rec.GroupCreated, rec.RoundPlanned, rec.GroupMoved}
     assert {type(one) for one in FROZEN[VERSION]} == newer
     assert {type(one) for one in FROZEN[HYBRID_VERSION]} == progresses
@@ -245,11 +292,16 @@ def test_fault_32_frozen_records_cover_every_kind_of_every_version() -> None:
     assert {type(one) for one in FROZEN[WATERMARK_VERSION]} == progresses | {rec.WatermarkMoved}
 
 
-def test_fault_32_records_of_tables_are_read_and_written_unchanged() -> None:
-    document = json.loads((FIXTURES / "tables.v1.json").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("file", LATER)
+def test_fault_32_records_of_later_kinds_are_read_and_written_unchanged(file: str) -> None:
+    document = json.loads((FIXTURES / file).read_text(encoding="utf-8"))
     stored = [StoredRecord(one["kind"], one["version"], one["payload"].encode()) for one in document]
-    assert tuple(map(decode_record, stored)) == TABLES
-    assert list(map(encode_record, TABLES)) == stored
+    assert tuple(map(decode_record, stored)) == LATER[file]
+    assert list(map(encode_record, LATER[file])) == stored
+
+
+def test_fault_32_later_kinds_are_all_frozen() -> None:
+    assert {type(one) for one in WRITES} == set(get_args(wr.DurableWriteRecord))
 
 
 @pytest.mark.parametrize("version", sorted(FROZEN))

@@ -26,6 +26,7 @@ from penstock.enumerator.core.stored.codec import (
     encode_record,
 )
 from penstock.enumerator.core.stored.log_compaction import compacted_records
+from penstock.enumerator.core.writes import records as wr
 from penstock.enumerator.planning.event_time.span import EventTimeSpan
 from penstock.enumerator.store.protocol import StoredRecord
 from penstock.proto.errors import PenstockError, StateDamaged, StateVersionError
@@ -34,6 +35,7 @@ from penstock.proto.model.hybrid import Hybrid, HybridMode, KafkaPlace, Partitio
 from penstock.proto.model.positions import WHOLE_INSTANT, CommitRange, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, Incremental, PlanRequest, RoundLimits
 from penstock.proto.model.streams import EventTimeRule, SnapshotPlace, SnapshotProgress, Watermark, WatermarkFallback
+from penstock.proto.model.writes import TouchedGroups, WriteCommit, WriteEnd, WriteId, WriteSpec
 from tests.unit.enumerator.core.groups import KEY, SCOPE, Core, at
 
 names = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -115,7 +117,48 @@ scopes = st.builds(
     rule=rules,
     idle_timeout_us=st.none() | st.integers(1, 2**60),
 )
-durable = st.one_of(
+write_ids = st.builds(WriteId, names, names, numbers)
+touched = st.builds(
+    TouchedGroups,
+    groups=st.frozensets(st.tuples(names, names), max_size=3),
+    inserted_into=st.frozensets(names, max_size=3),
+    keys_of_table=st.booleans(),
+)
+durable_writes = st.one_of(
+    st.builds(
+        wr.WriteRequested,
+        id=write_ids,
+        request_id=names,
+        spec=st.builds(
+            WriteSpec,
+            action=names,
+            requested=st.binary(max_size=9),
+            timeline_timezone=names,
+            keeps_metadata=st.booleans(),
+            by_bucket=st.booleans(),
+        ),
+        principal=names,
+    ),
+    st.builds(
+        wr.WriteBegun,
+        id=write_ids,
+        instant=instants,
+        newest_completed=names,
+        pending=st.lists(names, max_size=3).map(tuple),
+        order=numbers,
+    ),
+    st.builds(wr.GroupsLeased, id=write_ids, touched=touched),
+    st.builds(
+        wr.CommitDecided,
+        id=write_ids,
+        commit=st.builds(WriteCommit, metadata=st.binary(max_size=9), touched=touched, writes_base_files=st.booleans()),
+    ),
+    st.builds(wr.WriteCompleted, id=write_ids, completion=instants, order=numbers),
+    st.builds(wr.WriteFailed, id=write_ids, end=st.sampled_from(WriteEnd)),
+    st.builds(wr.WriteFailed, id=write_ids, end=st.just(WriteEnd.REFUSED), text=names, code=names),
+    st.builds(wr.WriteRolledBack, id=write_ids),
+)
+durable = durable_writes | st.one_of(
     st.builds(rec.NumbersUsed, numbers),
     st.builds(
         rec.GroupCreated,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.enumerator.core import events as ev
-from penstock.enumerator.core.table_records import TableAdded
+from penstock.enumerator.core.tables import TableAdded
 from penstock.proto.errors import ConfigurationError, TableNotFound
 from tests.unit.enumerator.core.groups import Core
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from penstock.proto.model.changes import (
     ChangeFormat,
 )
-from penstock.proto.model.completion import CompletionTimes
-from penstock.proto.model.positions import WHOLE_INSTANT, CommitRange, InstantTime, Position
+from penstock.proto.model.positions import WHOLE_INSTANT, CommitRange, CompletionTimes, InstantTime, Position
 from penstock.proto.model.queries import (
     Changes,
     Incremental,

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from penstock.proto.codec.completion import completion_from_message, completion_to_message
+from penstock.proto.codec.splits import completion_from_message, completion_to_message
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model import completion
-from penstock.proto.model.completion import CompletionTimes
+from penstock.proto.model import positions
+from penstock.proto.model.positions import CompletionTimes
 from penstock.proto.v1 import penstock_pb2 as pb
 
 
@@ -50,7 +50,7 @@ def test_hostile_messages_are_refused(message: pb.CompletionTimes, text: str) ->
 
 def test_number_of_instants_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     message = completion_to_message(history(20))
-    monkeypatch.setattr("penstock.proto.codec.completion.MAX_COMPLETIONS", 10)
-    assert completion.MAX_COMPLETIONS == 1_000_000
+    monkeypatch.setattr("penstock.proto.codec.splits.MAX_COMPLETIONS", 10)
+    assert positions.MAX_COMPLETIONS == 1_000_000
     with pytest.raises(ConfigurationError, match="at most 10"):
         completion_from_message("scan", message)

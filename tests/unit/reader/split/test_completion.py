@@ -8,7 +8,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from penstock.proto.model.completion import CompletionTimes
+from penstock.proto.model.positions import CompletionTimes
 from penstock.reader.split.completion import CompletionColumn
 
 TYPE = pa.timestamp("us", tz="UTC")

@@ -6,8 +6,7 @@ import datetime as dt
 import random
 from zoneinfo import ZoneInfo
 
-from penstock.proto.model.completion import CompletionTimes
-from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.positions import CompletionTimes, InstantTime
 from penstock.table.timeline.zones import completion_times, instant_ms
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.writes import TouchedGroups
 from penstock.table.timeline.active import Timeline, build_timeline
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Instant, parse_instant_file
 from penstock.writer.transaction.conflicts import (
     StartOfWrite,
-    TouchedGroups,
     completed_since,
     first_conflict,
     is_harmless,

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from penstock.proto.errors import StorageError, TableError, WriteConflict
+from penstock.proto.model.writes import TouchedGroups
 from penstock.table.files.markers import IoType
 from penstock.table.files.names import base_file_name
 from penstock.table.storage.local_writes import LocalStorage
 from penstock.table.timeline.commit_encoder import encode_commit
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Action
-from penstock.writer.transaction.conflicts import TouchedGroups
+from penstock.writer.transaction.marked_files import joined
 from penstock.writer.transaction.transaction import (
     Transaction,
     WriteEnvironment,
-    joined,
     metadata_action,
     transaction,
 )
