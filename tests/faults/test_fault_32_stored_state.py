@@ -36,6 +36,9 @@ pytestmark = pytest.mark.golden
 TESTS = pathlib.Path(__file__).parent.parent
 RELEASES = TESTS / "fixtures" / "releases"
 VERSIONS = sorted(folder.name for folder in RELEASES.iterdir() if (folder / "state.db").exists())
+LATER_FIELDS = {"snapshot_at"}
+"""Fields that an answer may have although the release did not give them: which state a group that starts at the
+beginning of a table needs."""
 ACCESS = KafkaAccess(client=(("bootstrap.servers", "scripted"),))
 
 
@@ -90,7 +93,8 @@ class Replay:
                 match line.get("step"):
                     case None:
                         answer = wire.call(line["call"], line["request"])
-                        if answer != line["answer"]:
+                        later = LATER_FIELDS - line["answer"].keys()
+                        if {name: value for name, value in answer.items() if name not in later} != line["answer"]:
                             self.differences.append(f"line {number}: {json.dumps(line)[:3000]}: got {answer}")
                     case "discover":
                         self.now_ms += 5_000
