@@ -120,11 +120,6 @@ def newest_completion(files: Iterable[FileCompletions]) -> InstantTime | None:
     return InstantTime(max(newest)) if newest else None
 
 
-def archived_completions(storage: Storage, properties: TableProperties) -> Mapping[InstantTime, InstantTime]:
-    """`completions_by_instant` of `read_completions`."""
-    return completions_by_instant(read_completions(storage, properties))
-
-
 def completions_by_instant(files: Iterable[FileCompletions]) -> Mapping[InstantTime, InstantTime]:
     """Requested -> completion time. CorruptFile for an instant with two completion times."""
     completions: dict[InstantTime, InstantTime] = {}

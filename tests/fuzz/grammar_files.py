@@ -26,7 +26,7 @@ from penstock.table.parquet.footer import read_base_footer
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.timeline.archive import ArchiveCache, read_archive
 from penstock.table.timeline.archive_v1 import archive_entries
-from penstock.table.timeline.archive_v2 import archived_completions
+from penstock.table.timeline.archive_v2 import completions_by_instant, read_completions
 from penstock.table.timeline.commits import CommitMetadata, parse_commit
 from penstock.table.timeline.instants import Action, Instant, State
 from tests.fuzz import thrift_tree
@@ -229,7 +229,10 @@ def _decode_history(data: bytes, _context: Any) -> Any:
     storage = history_of(files, json.dumps({"files": [{"fileName": name}]}).encode())
     properties = load_properties(storage)
     archive = read_archive(storage, properties, ArchiveCache())
-    completions = {str(requested): str(at) for requested, at in archived_completions(storage, properties).items()}
+    completions = {
+        str(requested): str(at)
+        for requested, at in completions_by_instant(read_completions(storage, properties)).items()
+    }
     assert {str(instant.requested_time) for instant in archive.instants} >= completions.keys()
     return completions
 

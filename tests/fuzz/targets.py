@@ -37,7 +37,7 @@ from penstock.table.schema.history import history_json, parse_history
 from penstock.table.timeline.active import list_timeline, timeline_of
 from penstock.table.timeline.archive import ArchiveCache, read_archive
 from penstock.table.timeline.archive_v1 import archive_entries
-from penstock.table.timeline.archive_v2 import archived_completions, history_files
+from penstock.table.timeline.archive_v2 import completions_by_instant, history_files, read_completions
 from penstock.table.timeline.avro_container import single_record
 from penstock.table.timeline.commits import parse_commit
 from penstock.table.timeline.instants import Action, Instant, State
@@ -158,7 +158,7 @@ def _history(data: bytes, _member: Member) -> None:
     manifest = f'{{"files":[{{"fileName":"{_HISTORY_FILE}"}}]}}'.encode()
     storage = history_of({f".hoodie/timeline/history/{_HISTORY_FILE}": data}, manifest)
     properties = load_properties(storage)
-    archived_completions(storage, properties)
+    completions_by_instant(read_completions(storage, properties))
     read_archive(storage, properties, ArchiveCache())
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import penstock
@@ -32,9 +33,11 @@ def events() -> Iterator[Events]:
         yield simulated
 
 
-def sync(events: Events, lake: pathlib.Path, options: str = "buckets=1") -> None:
-    """Copies all topics until nothing is new."""
-    text = f'[[sync]]\nfrom = "kafka://{events.brokers}/shop.public.*"\nto = "hudi:///{lake}?{options}"\n'
+def sync(
+    events: Events, lake: pathlib.Path, options: str = "buckets=1", job: str = "", restart: frozenset[str] = frozenset()
+) -> None:
+    """Copies all topics until nothing is new. `job`: further lines of the entry."""
+    text = f'[[sync]]\nfrom = "kafka://{events.brokers}/shop.public.*"\nto = "hudi:///{lake}?{options}"\n{job}'
     entries = parse_job(text, "job.toml")
     targets, feeds = SharedTargets(open_target), Feeds()
     try:
@@ -42,7 +45,7 @@ def sync(events: Events, lake: pathlib.Path, options: str = "buckets=1") -> None
             lambda: list_sources(entries),
             feeds.of,
             lambda source: targets.of(source.entry.target),
-            RunSettings(once=True),
+            RunSettings(once=True, restart=restart),
         )
         assert runner.run() == 0
     finally:
@@ -99,3 +102,29 @@ def test_hudi_reads_every_round_and_writes_on(hudi: Any, events: Events, tmp_pat
     assert events.producer.flush(60) == 0
     sync(events, lake, options)
     assert rows_of(hudi.read(path)) == as_stored({**rest, 3: events.rows[topic][3]})
+
+
+def test_hudi_reads_a_table_of_several_sources(hudi: Any, events: Events, tmp_path: pathlib.Path) -> None:
+    """Each source is a partition, which is replaced when the source is loaded again."""
+    rng, lake, topics = random.Random(5), tmp_path / "lake", TOPICS[:2]
+    into = 'into = "every"\nsource_column = "shard"\n'
+
+    def copied() -> dict[str, dict[int, dict[str, Any]]]:
+        table = hudi.read(lake / "every")
+        assert set(table["shard"].to_pylist()) == set(topics)
+        return {topic: rows_of(table.filter(pc.equal(table["shard"], topic))) for topic in topics}
+
+    for restart in (frozenset[str](), frozenset[str](), frozenset({"every"})):
+        for topic in topics:
+            events.random_changes(topic, rng, 6)
+        sync(events, lake, job=into, restart=restart)
+        assert copied() == {topic: as_stored(events.rows[topic]) for topic in topics}
+    index = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1", "hoodie.metadata.enable": "false"}
+    create = f"CREATE TABLE shards USING hudi LOCATION '{lake / 'every'}'"
+    hudi.script(index, [create, f"DELETE FROM shards WHERE shard = '{topics[0]}' AND id >= 6", "DROP TABLE shards"])
+    rest = {key: row for key, row in events.rows[topics[0]].items() if key < 6}
+    assert copied() == {topics[0]: as_stored(rest), topics[1]: as_stored(events.rows[topics[1]])}
+    events.upsert(topics[0], {"id": 3, "name": "last", "amount": 1})
+    assert events.producer.flush(60) == 0
+    sync(events, lake, job=into)
+    assert copied()[topics[0]] == as_stored({**rest, 3: events.rows[topics[0]][3]})

@@ -212,7 +212,9 @@ class StepGenerator:
             rows = tuple(row for row in rows if self._has_group(model, row) or not (row.deleted or kind == "delete"))
         if self.shape.merge_on_read and not self.shape.buckets and model.planned:
             rows = tuple(row for row in rows if not self._outlives_base(model, row))
-        rows = rows or self.rows(model, 1, fresh=1.0, level=level)
+        if not rows:  # not a delete: it would be in no file group
+            operation = "upsert" if kind == "delete" else operation
+            rows = self.rows(model, 1, fresh=1.0, level=level)
         self.deleted |= {row.key for row in rows if row.deleted or operation == "delete"}
         if self.has_savepoint and operation == "insert_overwrite_table":
             services = services and by_penstock

@@ -221,7 +221,7 @@ def test_what_spark_cannot_do_is_refused_by_name(spark: SparkSession, tmp_path: 
     data = frame(spark, ROWS)
     with pytest.raises(UnsupportedFeature, match=r"call penstock.write\(path, partitions, 'delete_partition'\)"):
         penstock.spark.write(data, path, "delete_partition")
-    with pytest.raises(ConfigurationError, match=r"writeStream.foreachBatch\(penstock.spark.sink\(path, …\)\)"):
+    with pytest.raises(ConfigurationError, match=r"foreachBatch\(penstock.spark.sink\(path, checkpoint=…\)\)"):
         penstock.spark.write(spark.readStream.format("rate").load(), path)
     in_table = create(tmp_path / "g", "copy_on_write", "global_simple")
     penstock.spark.write(data, in_table, "insert")

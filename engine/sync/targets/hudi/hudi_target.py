@@ -40,14 +40,14 @@ from penstock.proto.errors import (
     TargetUnavailable,
 )
 from penstock.table.hudi_table import HudiTable, open_table
-from penstock.table.schema.avro import META_COLUMNS
+from penstock.table.schema.avro import META_COLUMNS, OPERATION
 from penstock.table.schema.avro_text import avro_schema_json, stored_arrow_schema
 from penstock.writer.rows.chunks import Batches
 
 log = logging.getLogger("penstock.engine.sync")
 
 REMOVED: Final = "_hoodie_is_deleted"
-"""The column of the delete marker, which each table has beside the columns of its layout."""
+"""The column of the delete marker. A table has it beside the columns of its layout, if it is not one of them."""
 MAINTAINED_AFTER: Final = 10
 """Writes of a process after which a table is maintained."""
 _TABLE_TYPES: Final = ("merge_on_read", "copy_on_write")
@@ -86,9 +86,14 @@ class HudiTarget:
         """See `Target.check_columns`."""
         if problem := folder_problem(table):
             raise ConfigurationError(f"target {self._name}: table {table}: {problem}")
-        if reserved := sorted({*META_COLUMNS, REMOVED} & set(columns.names)):
+        if reserved := sorted({*META_COLUMNS, OPERATION} & set(columns.names)):
             raise ConfigurationError(
                 f"target {self._name}: table {table}: column {reserved[0]} is Hudi's own: give a `key` of other columns"
+            )
+        if REMOVED in columns.names and not pa.types.is_boolean(columns.field(REMOVED).type):
+            raise ConfigurationError(
+                f"target {self._name}: table {table}: column {REMOVED} is {columns.field(REMOVED).type}, and Hudi takes"
+                " it for the delete marker, a boolean"
             )
         try:
             avro_schema_json(columns, table, meta_columns=False)
@@ -168,10 +173,9 @@ class HudiTarget:
 
     def _create(self, table: str, layout: TargetLayout) -> None:
         """An empty table, unless one without a commit is there already."""
-        columns = stored_arrow_schema(layout.columns).append(pa.field(REMOVED, pa.bool_()))
         create_table(
             str(self._folder / table),
-            columns,
+            stored_arrow_schema(_with_marker(layout.columns)),
             record_key=layout.key,
             partition_by=layout.source_column or (),
             table_type=self._new.table_type,
@@ -188,14 +192,15 @@ class HudiTarget:
 
     def _write(self, write: Write, *, is_new: bool) -> None:
         layout = write.change.layout
-        schema = layout.columns.append(pa.field(REMOVED, pa.bool_()))
+        schema = _with_marker(layout.columns)
         first = next(write.rows, None)
         rows: Iterator[pa.RecordBatch] = iter(())
         if first is not None:
-            rows = _marked(chain([first], write.rows), schema, removed=False)
+            marker = None if REMOVED in layout.columns.names else False
+            rows = _marked(chain([first], write.rows), schema, marker)
         operation = "upsert"
         if write.removed is not None:  # before the rows: of rows of one key the last one wins
-            rows = chain(_marked(write.removed.to_batches(), schema, removed=True), rows)
+            rows = chain(_marked(write.removed.to_batches(), schema, True), rows)
         if write.replaces and not is_new:
             operation = "delete_partition" if first is None else "insert_overwrite"
             if first is None:
@@ -264,11 +269,19 @@ def _parsed_options(query: str, where: str) -> _NewTables:
     return _NewTables(buckets=int(buckets), table_type=table_type, table_version=int(version))
 
 
-def _marked(batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, removed: bool) -> Iterator[pa.RecordBatch]:
-    """The rows with the columns of the table, and the delete marker."""
+def _with_marker(columns: pa.Schema) -> pa.Schema:
+    """The columns of a table: those of the layout, and the delete marker."""
+    return columns if REMOVED in columns.names else columns.append(pa.field(REMOVED, pa.bool_()))
+
+
+def _marked(batches: Iterable[pa.RecordBatch], schema: pa.Schema, marker: bool | None) -> Iterator[pa.RecordBatch]:
+    """The rows with the columns of the table. `marker`: their delete marker; None: they have their own."""
+    place = schema.get_field_index(REMOVED)
     for batch in batches:
         rows = aligned(batch, schema)
-        yield rows.set_column(len(schema) - 1, REMOVED, pa.repeat(pa.scalar(removed), batch.num_rows))
+        if marker is not None:
+            rows = rows.set_column(place, REMOVED, pa.repeat(pa.scalar(marker), batch.num_rows))
+        yield rows
 
 
 def _type_text(kind: Any) -> str:

@@ -13,7 +13,7 @@ import pytest
 from penstock.proto.errors import CorruptFile
 from penstock.table.config.properties import load_properties, parse_table_properties
 from penstock.table.storage.filesystem import open_storage
-from penstock.table.timeline.archive_v2 import archived_completions, has_archived
+from penstock.table.timeline.archive_v2 import completions_by_instant, has_archived, read_completions
 
 LAYOUT_2 = b"hoodie.table.name=t\nhoodie.table.version=9\n"
 LAYOUT_1 = b"hoodie.table.name=t\nhoodie.table.version=6\n"
@@ -40,7 +40,11 @@ class History:
         (self.folder / "_version_").write_text(text)
 
     def completions(self) -> dict[str, str]:
-        return dict(archived_completions(open_storage(str(self.base)), parse_table_properties(LAYOUT_2, "/b")))
+        return dict(
+            completions_by_instant(
+                read_completions(open_storage(str(self.base)), parse_table_properties(LAYOUT_2, "/b"))
+            )
+        )
 
     def has_archived(self) -> bool:
         return has_archived(open_storage(str(self.base)), parse_table_properties(LAYOUT_2, "/b"))
@@ -150,14 +154,14 @@ def test_layout_1_archive_is_seen(tmp_path: pathlib.Path) -> None:
     assert not has_archived(storage, properties)
     (folder / ".commits_.archive.1_1-0-1").write_bytes(b"")
     assert has_archived(storage, properties)
-    assert archived_completions(storage, properties) == {}
+    assert completions_by_instant(read_completions(storage, properties)) == {}
 
 
 @pytest.mark.golden
 @pytest.mark.parametrize("case", ["B_v8_arch_mor", "B_v9_arch_mor", "B_v9_arch_cow", "A_archive_v9_h120"])
 def test_real_history(golden: Any, case: str) -> None:
     storage = open_storage(str(golden.table(case)))
-    result = archived_completions(storage, load_properties(storage))
+    result = completions_by_instant(read_completions(storage, load_properties(storage)))
     assert has_archived(storage, load_properties(storage))
     assert len(result) >= 8 and all(done > request for request, done in result.items())
 

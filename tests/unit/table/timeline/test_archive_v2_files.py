@@ -16,7 +16,7 @@ from penstock.table.storage.filesystem import open_storage
 from penstock.table.timeline import archive as archive_module
 from penstock.table.timeline import archive_v2_files, commits
 from penstock.table.timeline.archive import Archive, ArchiveCache, read_archive
-from penstock.table.timeline.archive_v2 import archived_completions
+from penstock.table.timeline.archive_v2 import completions_by_instant, read_completions
 
 CASE = "B_v9_arch_mor"
 FILE = ".hoodie/timeline/history/20261120213612473_20261120213640535_1.parquet"
@@ -38,7 +38,7 @@ def archive(folder: pathlib.Path) -> Archive:
 
 def completions(folder: pathlib.Path) -> dict[str, str]:
     storage = open_storage(str(folder))
-    return dict(archived_completions(storage, load_properties(storage)))
+    return dict(completions_by_instant(read_completions(storage, load_properties(storage))))
 
 
 def rewrite(folder: pathlib.Path, times: int, **options: Any) -> int:

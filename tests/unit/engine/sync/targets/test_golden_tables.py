@@ -26,6 +26,10 @@ REFUSED = ("nometa", "hfile")
 """Tables without meta columns have no changes; one kind of log block is not read."""
 
 
+REFUSED_BY_HUDI = ("changelog",)
+"""Tables whose rows have `_hoodie_operation` (`test_hudi`)."""
+
+
 def cases() -> list[str]:
     names = {case["name"] for file in GOLDEN.glob("cases_*.json") for case in json.loads(file.read_text())}
     return [name for name in sorted(names) if name not in OTHER_ROWS and not any(one in name for one in REFUSED)]
@@ -38,7 +42,11 @@ def counted(rows: list[tuple[Any, ...]]) -> Counter[str]:
 @pytest.mark.golden
 @pytest.mark.parametrize(
     ("backend", "case"),
-    [pytest.param(kind, case, id=f"{kind}-{case}") for kind, case in zip(itertools.cycle(KINDS[1:]), cases()[::EVERY])],
+    [
+        pytest.param(kind, case, id=f"{kind}-{case}")
+        for kind, case in zip(itertools.cycle(KINDS[1:]), cases()[::EVERY])
+        if kind != "hudi" or not any(one in case for one in REFUSED_BY_HUDI)
+    ],
     indirect=["backend"],
 )
 def test_target_has_the_rows_of_a_snapshot(backend: Backend, golden: GoldenTables, case: str) -> None:

@@ -46,6 +46,15 @@ def test_table_has_the_key_of_the_rows_and_each_write_is_an_instant(tmp_path: pa
     assert rows_of(tmp_path / "orders") == [("b", 2, "z")]
 
 
+def test_source_may_have_the_delete_marker(target: HudiTarget, tmp_path: pathlib.Path) -> None:
+    columns = COLUMNS.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    layout = TargetLayout(columns, ("k", "n"))
+    target.check_columns("orders", columns)
+    target.write(write("p1", [("a", 1, "x", False), ("b", 1, "y", None)], layout=layout))
+    target.write(write("p2", [("c", 1, "z", False)], [("a", 1)], expected="p1", layout=layout))
+    assert rows_of(tmp_path / "orders", columns) == [("b", 1, "y", None), ("c", 1, "z", False)]
+
+
 def test_write_without_rows_stores_its_position(target: HudiTarget) -> None:
     target.write(write("p1"))
     target.write(write("p2", expected="p1"))
@@ -106,7 +115,8 @@ def test_columns_and_names_that_no_table_has_are_refused(target: HudiTarget) -> 
         (pa.schema([("k", pa.time64("us"))]), "no Hudi table holds this type"),
         (pa.schema([("a b", pa.int32())]), "a b"),
         (pa.schema([("_hoodie_record_key", pa.string())]), "column _hoodie_record_key is Hudi's own"),
-        (pa.schema([("_hoodie_is_deleted", pa.bool_())]), "column _hoodie_is_deleted is Hudi's own"),
+        (pa.schema([("_hoodie_operation", pa.string())]), "column _hoodie_operation is Hudi's own"),
+        (pa.schema([("_hoodie_is_deleted", pa.string())]), "is string, and Hudi takes it for the delete marker"),
     ):
         with pytest.raises(ConfigurationError, match=text):
             target.check_columns("orders", columns)
