@@ -27,3 +27,6 @@ class CatalogListed:
     """How many problems the listing had."""
     spent_s: float
     """How long it took, in seconds, pauses included."""
+
+
+CatalogEvent = TableRemoved | CatalogListed

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
-from penstock.enumerator.catalog_events import CatalogListed, TableRemoved
+from penstock.enumerator.catalog_events import CatalogEvent
+from penstock.enumerator.service_splits.events import ServiceEvent
 from penstock.proto.model.group_status import GroupAlignment
 from penstock.proto.model.hybrid import Phase
 from penstock.proto.model.reports import SplitReport
@@ -355,8 +356,8 @@ Observation = (
     | ThreadFailed
     | TableMeasured
     | TableChecked
-    | TableRemoved
-    | CatalogListed
+    | CatalogEvent
+    | ServiceEvent
     | TopicMeasured
     | RecordsExpired
     | WatermarkPlanned

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from penstock.enumerator.catalog.administration import TableAdministration
 from penstock.enumerator.catalog.catalogs import Catalogs
@@ -22,6 +23,7 @@ from penstock.enumerator.groups.consumer_groups import ConsumerGroups
 from penstock.enumerator.groups.discovery_threads import DiscoveryThreads
 from penstock.enumerator.groups.group_tables import GroupTables
 from penstock.enumerator.groups.split_discovery import SplitDiscovery
+from penstock.enumerator.service_splits.hand_out import NO_TABLE_SERVICES, ServiceHandOut, TableServices
 from penstock.enumerator.streams.alignment_sets import AlignmentSets
 from penstock.enumerator.streams.stream_monitor import StreamMonitor
 from penstock.enumerator.streams.stream_registry import StreamRegistry
@@ -30,9 +32,9 @@ from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.enumerator.tables.registry import TableRegistry
 from penstock.enumerator.tables.table_checks import TableChecks
 from penstock.enumerator.tables.table_watch import WHOLE_INTERVAL, CallLooks, TableWatch
+from penstock.enumerator.tick_thread import TickThread
 from penstock.enumerator.writes.table_timeline import Timelines
 from penstock.enumerator.writes.transactions import WriteTransactions
-from penstock.enumerator.writes.write_thread import WriteThread
 from penstock.proto.errors import code_and_text
 from penstock.proto.model.catalogs import CatalogStatus, ServedTable, TableList
 from penstock.proto.model.groups import (
@@ -56,6 +58,10 @@ from penstock.proto.model.streams import NextBatch, StreamPoint, StreamScope, St
 POLL_MS = 1_000
 
 
+WRITES_TICK_S: Final = 2.0
+"""How often write transactions go on without calls."""
+
+
 class EnumeratorService:
     """An `Enumerator`, a `GroupService` and a `TableService`. With a durable coordinator it continues where the last
     process ended.
@@ -64,7 +70,8 @@ class EnumeratorService:
     `split_discovery.discover` and `coordinator.tick`. `poll_ms` is the shortest interval; those of the tables are in
     the registry, whose tables may change while the service runs. `reads` and `follows` are the reads of tables for
     plans and for groups. `catalogs` are listed on request; whoever passes them starts and stops them. `add_from`: see
-    `Settings.add_from`. `timelines`: see `WriteTransactions`. `activity` is shown by `describe_server`: the caller that
+    `Settings.add_from`. `timelines`: see `WriteTransactions`. `services`: the
+    services of tables that are handed out. `activity` is shown by `describe_server`: the caller that
     passes a `coordinator` makes the activity one of its observers.
     """
 
@@ -83,6 +90,7 @@ class EnumeratorService:
         catalogs: Catalogs | None = None,
         add_from: tuple[str, ...] | None = None,
         timelines: Timelines | None = None,
+        services: TableServices = NO_TABLE_SERVICES,
     ) -> None:
         if reads is None or follows is None:
             open_tables = reads if isinstance(reads, OpenTables) else OpenTables()
@@ -136,11 +144,26 @@ class EnumeratorService:
         )
         self.administration.restore()
         self.writes = WriteTransactions(self.coordinator, names.path, timelines, clock_ms)
-        self._write_thread = None if poll_ms is None or timelines is None else WriteThread(self.writes)
+        self.service_splits = ServiceHandOut(
+            coordinator=self.coordinator,
+            tables=names,
+            services=services,
+            streams_of=self.streams.statuses,
+            clock_ms=clock_ms,
+        )
+        self._ticking = [] if poll_ms is None else self._tick_threads(timelines, services)
 
     def _looks(self, table: str) -> CallLooks:
         """The looks at a table, shared with its groups and other streams, for a call that arrives now."""
         return CallLooks(self.watch, self.tables.path(table), self.tables.interval_ms(table))
+
+    def _tick_threads(self, timelines: Timelines | None, services: TableServices) -> list[TickThread]:
+        threads = [] if timelines is None else [TickThread("penstock-writes", self.writes.tick, WRITES_TICK_S)]
+        if services.due is not None:
+            thread = TickThread("penstock-services", self.service_splits.tick, min(1.0, services.limits.look_ms / 1000))
+            self.service_splits.wake = thread.wake
+            threads.append(thread)
+        return threads
 
     # --- threads
 
@@ -156,15 +179,18 @@ class EnumeratorService:
 
     def start(self) -> None:
         """Begins discovery for the groups, and goes on with the writes of the process before."""
-        if self._write_thread is not None:
-            self._write_thread.start()
+        if self._ticking:
+            self.writes.recover()
+        for thread in self._ticking:
+            thread.start()
         if self._threads is not None:
             self._threads.start()
 
     def stop(self) -> None:
         """Ends discovery; discoveries under way are completed."""
-        if self._write_thread is not None:
-            self._write_thread.stop()
+        for thread in self._ticking:
+            thread.stop()
+        self.service_splits.close()
         if self._threads is not None:
             self._threads.stop()
 

@@ -39,6 +39,7 @@ from penstock.engine.cli.commands.table_services.clustering import cluster
 from penstock.engine.cli.commands.table_services.compaction import compact
 from penstock.engine.cli.commands.table_services.maintain import maintain
 from penstock.engine.cli.commands.table_services.savepoint import restore, savepoint
+from penstock.engine.cli.commands.table_services.work import services, work
 from penstock.engine.cli.commands.write import writes
 from penstock.engine.cli.commands.write.command import create, rollback, write
 from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
@@ -128,6 +129,8 @@ app.command("compact")(compact)
 app.command("cluster")(cluster)
 app.command("clean")(clean)
 app.command("archive")(archive)
+app.command("work")(work)
+app.add_typer(services, name="services")
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 with_examples(app)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from penstock.engine.table_services.results import (
@@ -27,6 +27,7 @@ from penstock.engine.write.settings import INDEX_TYPE
 from penstock.proto.errors import ConfigurationError, PenstockError, UnsupportedFeature, WriteConflict
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.writes import TouchedGroups
+from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.timeline.commits import WriteStat
@@ -80,8 +81,7 @@ def cluster(
     process stays.
     """
     check_parts(schedule_only=schedule_only, run_only=run_only)
-    serviced = open_rewritten(str(path), timeline_timezone)
-    refuse_buckets(serviced, index)
+    serviced = _open(path, index, timeline_timezone)
     sizes = sizes or ClusteringSizes()
     if dry_run:
         return _dry_run(serviced, sort_by, partitions, sizes)
@@ -99,6 +99,45 @@ def cluster(
     else:
         results.append(_run_own(serviced, scheduled, sizes))
     return tuple(results)
+
+
+def schedule_clustering(
+    path: str, sort_by: Sequence[str], index: str | None, avoided: Collection[GroupId], timeline_timezone: str
+) -> ServiceResult | None:
+    """Plans a clustering of all groups but the `avoided` ones; None without groups to join. Errors as `cluster`."""
+    serviced = _open(path, index, timeline_timezone)
+    roll_back_failed(serviced.table, serviced.storage, serviced.environment, sole_writer=False, clusterings=False)
+    planned = _schedule(serviced, sort_by, (), ClusteringSizes(), begins=False, avoided=avoided)
+    return None if planned is None else planned_result(planned[0].instant, planned[1].slices, ServiceState.SCHEDULED)
+
+
+def run_clustering(path: str, instant: str, index: str | None, timeline_timezone: str) -> ServiceResult:
+    """Carries out a pending clustering. WriteConflict if it is no longer pending. If another writer changed its groups,
+    it can never be carried out: it is rolled back, so that it no longer blocks them. Other errors as `cluster`."""
+    serviced = _open(path, index, timeline_timezone)
+    planned = _pending(serviced, instant)
+    try:
+        return _run(serviced, planned, ClusteringSizes(), sole_writer=False)
+    except _GroupsChanged:
+        roll_back(serviced.table, serviced.storage, serviced.environment, planned.requested_time)
+        raise
+
+
+def _open(path: str, index: str | None, timeline_timezone: str) -> ServicedTable:
+    serviced = open_rewritten(str(path), timeline_timezone)
+    refuse_buckets(serviced, index)
+    return serviced
+
+
+def _pending(serviced: ServicedTable, instant: str) -> Instant:
+    for planned in pending_clusterings(serviced.table, serviced.table.timeline()):
+        if planned.requested_time == instant:
+            return planned
+    raise WriteConflict(f"{serviced.where}: another process removed or completed clustering {instant}")
+
+
+class _GroupsChanged(WriteConflict):
+    """Another writer changed the groups of a plan."""
 
 
 def refuse_buckets(serviced: ServicedTable, index: str | None) -> None:
@@ -142,12 +181,13 @@ def _plan(
     sort_by: Sequence[str],
     partitions: Sequence[str],
     sizes: ClusteringSizes,
+    avoided: Collection[GroupId] = (),
 ) -> ClusteringPlan:
     if current.record is not None:
         check_sortable(arrow_schema(current.record), sort_by, serviced.where)
     return plan_clustering(
         current.slices,
-        busy_groups(current),
+        busy_groups(current) | {*avoided},
         partitions,
         sizes,
         completed_clusterings(current.table) if sort_by else None,
@@ -167,6 +207,7 @@ def _schedule(
     sizes: ClusteringSizes,
     *,
     begins: bool,
+    avoided: Collection[GroupId] = (),
 ) -> tuple[ScheduledService, ClusteringPlan] | None:
     """Writes the plan of a clustering; None if there is nothing to join."""
     plans: list[ClusteringPlan] = []
@@ -174,7 +215,7 @@ def _schedule(
     def planned(table: HudiTable, instant: InstantTime) -> bytes | None:
         del instant  # the plan does not depend on it
         current = current_table(table)
-        plan = _plan(serviced, current, sort_by, partitions, sizes)
+        plan = _plan(serviced, current, sort_by, partitions, sizes, avoided)
         if not plan.groups:
             return None
         plans.append(plan)
@@ -188,16 +229,7 @@ def _schedule(
 def _run_own(serviced: ServicedTable, scheduled: ScheduledService, sizes: ClusteringSizes) -> ServiceResult:
     """Carries out the plan of this call. After an error it is rolled back: it would block writes to its groups."""
     requested_time = scheduled.instant
-    planned = next(
-        (
-            item
-            for item in pending_clusterings(serviced.table, serviced.table.timeline())
-            if item.requested_time == requested_time
-        ),
-        None,
-    )
-    if planned is None:
-        raise WriteConflict(f"{serviced.where}: another process removed or completed clustering {requested_time}")
+    planned = _pending(serviced, requested_time)
     try:
         return _run(serviced, planned, sizes, sole_writer=False, heartbeat=scheduled.heartbeat)
     except BaseException:
@@ -263,7 +295,7 @@ def _check_unchanged(current: CurrentTable, slices: Sequence[LatestSlice], plann
     for item in slices:
         known = newest.get(item.group)
         if known is None or (known.base_name, {*known.log_names}) != (item.base_name, {*item.log_names}):
-            raise WriteConflict(
+            raise _GroupsChanged(
                 f"table {current.table.base_path}: clustering {planned.requested_time} would join file group "
                 f"{item.file_id} of partition {item.partition!r}, which another writer changed or replaced since its "
                 f"plan: nothing was done; roll it back by `penstock rollback TABLE {planned.requested_time}`"

@@ -60,9 +60,7 @@ def compact(
     stays, and the next call carries it out.
     """
     check_parts(schedule_only=schedule_only, run_only=run_only)
-    serviced = open_rewritten(str(path), timeline_timezone)
-    if not serviced.table.properties.is_merge_on_read:
-        raise ConfigurationError(f"{serviced.where} is copy-on-write: it has no logs to compact")
+    serviced = _open(path, timeline_timezone)
     if dry_run:
         return _dry_run(serviced, partitions)
     roll_back_failed(serviced.table, serviced.storage, serviced.environment, sole_writer=sole_writer)
@@ -86,6 +84,30 @@ def compact(
     return tuple(results)
 
 
+def schedule_compactions(path: str, most_bytes: int, timeline_timezone: str) -> tuple[ServiceResult, ...]:
+    """Plans the compaction of all groups with logs, in plans whose files have about `most_bytes` (0: in one plan).
+    Errors as `compact`; plans that were written before the error stay."""
+    serviced = _open(path, timeline_timezone)
+    roll_back_failed(serviced.table, serviced.storage, serviced.environment, sole_writer=False)
+    results: list[ServiceResult] = []
+    while (planned := _schedule(serviced, (), begins=False, most_bytes=most_bytes)) is not None:
+        results.append(planned_result(planned[0].instant, planned[1].slices, ServiceState.SCHEDULED))
+    return tuple(results)
+
+
+def run_compaction(path: str, instant: str, timeline_timezone: str) -> ServiceResult:
+    """Carries out a pending compaction. WriteConflict if it is no longer pending; other errors as `compact`."""
+    serviced = _open(path, timeline_timezone)
+    return _run(serviced, _pending(serviced, instant), sole_writer=False)
+
+
+def _open(path: str, timeline_timezone: str) -> ServicedTable:
+    serviced = open_rewritten(str(path), timeline_timezone)
+    if not serviced.table.properties.is_merge_on_read:
+        raise ConfigurationError(f"{serviced.where} is copy-on-write: it has no logs to compact")
+    return serviced
+
+
 def _dry_run(serviced: ServicedTable, partitions: Sequence[str]) -> tuple[ServiceResult, ...]:
     current = current_table(serviced.table)
     results = []
@@ -105,14 +127,14 @@ def _pending(serviced: ServicedTable, requested_time: str) -> Instant:
 
 
 def _schedule(
-    serviced: ServicedTable, partitions: Sequence[str], *, begins: bool
+    serviced: ServicedTable, partitions: Sequence[str], *, begins: bool, most_bytes: int = 0
 ) -> tuple[ScheduledService, CompactionPlan] | None:
     """Writes the plan of a compaction; None if no group has logs."""
     plans: list[CompactionPlan] = []
 
     def planned(table: HudiTable, instant: InstantTime) -> bytes | None:
         current = current_table(table)
-        plan = plan_compaction(current.slices, busy_groups(current), partitions)
+        plan = plan_compaction(current.slices, busy_groups(current), partitions, most_bytes)
         if not plan.slices:
             return None
         timeline = table.timeline()

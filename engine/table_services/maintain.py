@@ -14,6 +14,7 @@ from penstock.engine.table_services.holding.readers import Held, HoldOptions, he
 from penstock.engine.table_services.results import ServiceResult
 from penstock.engine.table_services.serviced_table import ServicedTable, open_serviced, pending, pending_clusterings
 from penstock.proto.errors import PenstockError
+from penstock.proto.model.service_splits import Service
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.instants import Action
 from penstock.writer.table_services.cleaner_holds import CleanerHold, HoldState
@@ -21,7 +22,6 @@ from penstock.writer.table_services.compaction import deltas_since_compaction
 from penstock.writer.table_services.maintenance import (
     MaintenanceOptions,
     MaintenancePolicy,
-    Service,
     maintenance_policy,
     parse_services,
     writes_since_clustering,

@@ -10,6 +10,7 @@ import pathlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ from penstock.enumerator.planning.annotate import EventTimeScan
 from penstock.enumerator.server.config.catalogs import CatalogSettings
 from penstock.enumerator.server.config.settings import Settings, TableSettings
 from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.service_splits.due_services import DueServices
+from penstock.enumerator.service_splits.hand_out import ServiceLimits, TableServices
 from penstock.enumerator.store.journal import Journal
 from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.enumerator.tables.open_tables import OpenTables
@@ -43,6 +46,21 @@ WAIT_MS: Final = 365 * 86_400_000
 log = logging.getLogger("penstock.enumerator.server")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFunctions:
+    """What a server asks of tables beyond their splits. The process that runs the server gives it."""
+
+    scan_event_time: EventTimeScan | None = None
+    """See `OpenTables`."""
+    timelines: Timelines | None = None
+    """See `WriteTransactions`."""
+    due_services: DueServices | None = None
+    """See `TableServices`."""
+
+
+NO_FUNCTIONS: Final = TableFunctions()
+
+
 class EndedWhileWaiting(Exception):
     """The process was stopped while another one still held the state."""
 
@@ -52,7 +70,8 @@ class DeferredService:
 
     def __init__(self) -> None:
         self._service: EnumeratorService | None = None
-        self.writes = _DeferredWrites(self)
+        self.writes = _DeferredPart(self, "writes")
+        self.service_splits = _DeferredPart(self, "service_splits")
 
     def set(self, service: EnumeratorService) -> None:
         """Sets the service."""
@@ -69,14 +88,15 @@ class DeferredService:
         return getattr(self.service, name)
 
 
-class _DeferredWrites:
-    """The writes of a deferred service."""
+class _DeferredPart:
+    """A part of a deferred service."""
 
-    def __init__(self, deferred: DeferredService) -> None:
+    def __init__(self, deferred: DeferredService, part: str) -> None:
         self._deferred = deferred
+        self._part = part
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._deferred.service.writes, name)
+        return getattr(getattr(self._deferred.service, self._part), name)
 
 
 @contextmanager
@@ -84,16 +104,14 @@ def running_service(
     settings: Settings,
     observer: Observer = NO_OBSERVER,
     ended: threading.Event | None = None,
-    scan_event_time: EventTimeScan | None = None,
+    functions: TableFunctions = NO_FUNCTIONS,
     activity: Activity | None = None,
-    timelines: Timelines | None = None,
 ) -> Iterator[EnumeratorService]:
     """The service of these settings. It follows the tables of its groups while the block runs.
 
     Without `state` the service keeps its state in memory. With `state` it waits while another live process holds the
-    directory, unless `takeover`; EndedWhileWaiting if `ended` is set meanwhile. `scan_event_time`: see `OpenTables`.
-    `activity` records events for the page; `timelines`: see `WriteTransactions`. Errors: those of `open_sqlite`,
-    `recovered` and `_check_tables`.
+    directory, unless `takeover`; EndedWhileWaiting if `ended` is set meanwhile. `activity` records events for the
+    page. Errors: those of `open_sqlite`, `recovered` and `_check_tables`.
     """
     if not settings.tables and not settings.catalog:
         raise ConfigurationError("no table to serve: name at least one, as NAME=PATH, or a catalog")
@@ -108,7 +126,7 @@ def running_service(
     observer = CompositeObserver(observer, activity)
     if not settings.state:
         coordinator = Coordinator(clock_ms=monotonic_ms, settings=core, observer=observer)
-        with _following(settings, coordinator, scan_event_time, activity, timelines) as service:
+        with _following(settings, coordinator, functions, activity) as service:
             yield service
         return
     from penstock.enumerator.store.sqlite.lock import Clocks, read_lock
@@ -132,7 +150,7 @@ def running_service(
             log.info(
                 "state %s, epoch %d: %s", settings.state, store.epoch, coordinator.read(lambda state: state.summary())
             )
-            with _following(settings, coordinator, scan_event_time, activity, timelines) as service:
+            with _following(settings, coordinator, functions, activity) as service:
                 yield service
         finally:
             journal.close()
@@ -200,11 +218,10 @@ def _forget(reads: OpenTables, observer: Observer, change: RegistryChange) -> No
 def _following(
     settings: Settings,
     coordinator: Coordinator,
-    scan_event_time: EventTimeScan | None,
+    functions: TableFunctions,
     activity: Activity,
-    timelines: Timelines | None,
 ) -> Iterator[EnumeratorService]:
-    reads = OpenTables(settings.limits.open_tables, scan_event_time=scan_event_time, topics=settings.topics)
+    reads = OpenTables(settings.limits.open_tables, scan_event_time=functions.scan_event_time, topics=settings.topics)
     tables = TableRegistry({}, default_interval_ms=settings.poll_interval_ms, max_tables=settings.limits.tables)
     tables.put_source(CONFIG, map(_entry, settings.tables.items()))
     tables.subscribe(log_changes)
@@ -227,7 +244,12 @@ def _following(
         activity=activity,
         catalogs=catalogs,
         add_from=settings.add_from,
-        timelines=timelines,
+        timelines=functions.timelines,
+        services=TableServices(
+            policy_of=settings.service_policy,
+            due=functions.due_services,
+            limits=ServiceLimits(max_running=settings.limits.service_splits, look_ms=settings.services_interval_ms),
+        ),
     )
     service.checks.is_logging = False
     catalogs.start()

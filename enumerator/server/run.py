@@ -23,8 +23,13 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from penstock.enumerator.clocks import wall_ms
 from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.observer import NO_OBSERVER, Observer, TokensLoaded
-from penstock.enumerator.planning.annotate import EventTimeScan
-from penstock.enumerator.server.assembly import DeferredService, EndedWhileWaiting, running_service
+from penstock.enumerator.server.assembly import (
+    NO_FUNCTIONS,
+    DeferredService,
+    EndedWhileWaiting,
+    TableFunctions,
+    running_service,
+)
 from penstock.enumerator.server.auth.acl import Rights, warnings_of
 from penstock.enumerator.server.auth.callers import CallerNames
 from penstock.enumerator.server.auth.tls import server_credentials
@@ -38,14 +43,15 @@ from penstock.enumerator.server.rpc.group_handlers import GroupHandlers
 from penstock.enumerator.server.rpc.handlers import SERVICE_NAME, EnumeratorHandlers, PlanningPool, add_to_server
 from penstock.enumerator.server.rpc.interceptor import Guard, Readiness
 from penstock.enumerator.server.rpc.rate_limit import PeerRates
+from penstock.enumerator.server.rpc.service_split_handlers import ServiceSplitHandlers
 from penstock.enumerator.server.rpc.table_handlers import TableHandlers
 from penstock.enumerator.server.rpc.write_handlers import WriteHandlers
-from penstock.enumerator.writes.table_timeline import Timelines
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError, PenstockError
 from penstock.proto.group_service import GroupService
 from penstock.proto.model.access import is_loopback
 from penstock.proto.model.catalogs import TableService
+from penstock.proto.service_split_service import ServiceSplitService
 from penstock.proto.write_service import WriteService
 
 GRACE_S: Final = 10.0
@@ -174,23 +180,29 @@ def serve(
     tables: Mapping[str, str],
     listen: str,
     *,
-    scan_event_time: EventTimeScan | None = None,
-    timelines: Timelines | None = None,
+    functions: TableFunctions = NO_FUNCTIONS,
     poll_interval_ms: int | None = None,
 ) -> RunningServer:
     """Serves the tables (name to path or URI) at `listen`: HOST:PORT on the loopback interface; port 0 lets the system
     choose. Each table is opened first. If none can be opened, this raises the error of the first one.
 
-    `scan_event_time`: see `OpenTables`. `timelines`: see `WriteTransactions`. `poll_interval_ms`: see `Settings`; None:
-    its default. ConfigurationError if the address is not loopback, or is in use.
+    `poll_interval_ms`: see `Settings`; None: its default. ConfigurationError if the address is not loopback, or is in
+    use.
     """
     served = {name: TableSettings(path=path) for name, path in tables.items()}
     settings = Settings(tables=served, listen=listen)
     if poll_interval_ms is not None:
         settings = replace(settings, poll_interval_ms=poll_interval_ms)
     with ExitStack() as opened:
-        service = opened.enter_context(running_service(settings, scan_event_time=scan_event_time, timelines=timelines))
-        running = serve_enumerator(service, groups=service, tables=service, writes=service.writes, settings=settings)
+        service = opened.enter_context(running_service(settings, functions=functions))
+        running = serve_enumerator(
+            service,
+            groups=service,
+            tables=service,
+            writes=service.writes,
+            service_splits=service.service_splits,
+            settings=settings,
+        )
         service.coordinator.when_lost = running.cannot_continue
         service.on_trouble(partial(running.set_trouble, "background threads"))
         running.at_end(opened.pop_all().close)
@@ -204,13 +216,15 @@ def serve_enumerator(
     *,
     tables: TableService | None = None,
     writes: WriteService | None = None,
+    service_splits: ServiceSplitService | None = None,
     settings: Settings | None = None,
     observer: Observer = NO_OBSERVER,
     ready: bool = True,
 ) -> RunningServer:
     """Serves any enumerator at `listen`, or at the address of the settings; with `groups` also consumer groups, with
-    `tables` also the calls that list and administer tables, with `writes` also write transactions. With `ready` False
-    its status is NOT_SERVING and calls fail with a StorageError, until `RunningServer.set_ready`."""
+    `tables` also the calls that list and administer tables, with `writes` also write transactions, with
+    `service_splits` also table services. With `ready` False its status is NOT_SERVING and calls fail with a
+    StorageError, until `RunningServer.set_ready`."""
     settings = settings or Settings(listen=listen)
     if listen and listen != settings.listen:
         settings = replace(settings, listen=listen)
@@ -233,6 +247,7 @@ def serve_enumerator(
         **GroupHandlers(groups).by_call(),
         **TableHandlers(tables, rights).by_call(),
         **WriteHandlers(writes).by_call(),
+        **ServiceSplitHandlers(service_splits).by_call(),
     }
     add_to_server(EnumeratorHandlers(enumerator), server, pools.planning, by_call)
     if settings.reflection:
@@ -307,9 +322,7 @@ def serve_forever(
     ready: Callable[[str], None],
     grace_s: float | None = None,
     settings: Settings | None = None,
-    *,
-    scan_event_time: EventTimeScan | None = None,
-    timelines: Timelines | None = None,
+    functions: TableFunctions = NO_FUNCTIONS,
 ) -> None:
     """Serves until SIGTERM or SIGINT, then returns after a graceful stop. Main thread only (signals).
 
@@ -326,6 +339,7 @@ def serve_forever(
             groups=deferred,
             tables=deferred,
             writes=deferred.writes,
+            service_splits=deferred.service_splits,
             settings=settings,
             observer=observer,
             ready=False,
@@ -333,7 +347,7 @@ def serve_forever(
         try:
             with (
                 health_port(server.health, settings.health_listen) as health_address,
-                running_service(settings, observer, ended, scan_event_time, activity, timelines) as service,
+                running_service(settings, observer, ended, functions, activity) as service,
             ):
                 if health_address:
                     log.info("health for probes at %s", health_address)

@@ -13,6 +13,7 @@ import grpc
 
 from penstock.proto.client.channel import call_metadata, connections
 from penstock.proto.client.groups import GroupCalls, GroupRequest
+from penstock.proto.client.service_splits import ServiceSplitCalls
 from penstock.proto.client.tables import TableCalls, TableRequest
 from penstock.proto.client.writes import WriteCalls
 from penstock.proto.codec import plan_calls as calls
@@ -20,6 +21,7 @@ from penstock.proto.codec import streams as streams
 from penstock.proto.codec import table_calls
 from penstock.proto.codec.checks import encoding
 from penstock.proto.codec.errors import error_of, is_worth_retrying, received
+from penstock.proto.codec.service_split_calls import ServiceSplitRequest
 from penstock.proto.codec.write_calls import WriteRequest
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.logging import context_fields, log_event_to
@@ -47,11 +49,12 @@ _Request = (
     | GroupRequest
     | TableRequest
     | WriteRequest
+    | ServiceSplitRequest
 )
 
 _PLANNING: Final = ("OpenPlan", "StartStream", "NextBatch", "BeginWrite", "CommitWrite", "AbortWrite")
 """Calls that list storage and may read or write files."""
-
+_SIGNS_OF_LIFE: Final = ("Heartbeat", "RenewWrite", "RenewServiceSplit")
 
 _OF_A_MEMBER: Final = ("Heartbeat", "RequestSplits", "CommitSplits", "LeaveGroup")
 """Calls whose request id only correlates log lines; a repeated call is identified by its member and sequence."""
@@ -111,7 +114,7 @@ class CallLimits:
         )
 
 
-class EnumeratorClient(GroupCalls, TableCalls, WriteCalls):
+class EnumeratorClient(GroupCalls, TableCalls, WriteCalls, ServiceSplitCalls):
     """An `Enumerator`, a `GroupService`, a `TableService` and a `WriteService` that call the server at `address`
     (HOST:PORT). An address that is not on the loopback interface requires TLS (`access`), else ConfigurationError.
 
@@ -194,6 +197,9 @@ class EnumeratorClient(GroupCalls, TableCalls, WriteCalls):
     def _call_writes(self, name: str, request: WriteRequest, answer_type: type[_A]) -> _A:
         return self._call(name, request, answer_type)
 
+    def _call_service_splits(self, name: str, request: ServiceSplitRequest, answer_type: type[_A]) -> _A:
+        return self._call(name, request, answer_type)
+
     def _call(self, name: str, request: _Request, answer_type: type[_A]) -> _A:
         request.request_id = request.request_id or _named_request(name) or uuid.uuid4().hex
         request.client_version = __version__
@@ -242,7 +248,7 @@ class EnumeratorClient(GroupCalls, TableCalls, WriteCalls):
     def _deadline_ms(self, name: str) -> int:
         if name in _PLANNING:
             return self._limits.plan_deadline_ms
-        return self._limits.heartbeat_deadline_ms if name in ("Heartbeat", "RenewWrite") else self._limits.deadline_ms
+        return self._limits.heartbeat_deadline_ms if name in _SIGNS_OF_LIFE else self._limits.deadline_ms
 
     def __repr__(self) -> str:
         return f"EnumeratorClient({self._address!r})"

@@ -113,12 +113,12 @@ def begun_from_message(message: pb.BeginWriteResponse) -> BegunWrite:
 
 def lease_to_message(write: WriteId, touched: TouchedGroups) -> pb.LeaseGroupsRequest:
     """A request for leases."""
-    return pb.LeaseGroupsRequest(write=id_to_message(write), touched=_touched_to_message(touched))
+    return pb.LeaseGroupsRequest(write=id_to_message(write), touched=touched_to_message(touched))
 
 
 def lease_from_message(message: pb.LeaseGroupsRequest) -> tuple[WriteId, TouchedGroups]:
     """ConfigurationError for a field that cannot be."""
-    return id_of(message), _touched_from_message("request for leases", message.touched)
+    return id_of(message), touched_from_message("request for leases", message.touched)
 
 
 def renew_to_message(write: WriteId, progress: WriteProgress) -> pb.RenewWriteRequest:
@@ -142,7 +142,7 @@ def commit_to_message(write: WriteId, commit: WriteCommit) -> pb.CommitWriteRequ
     return pb.CommitWriteRequest(
         write=id_to_message(write),
         metadata=commit.metadata,
-        touched=_touched_to_message(commit.touched),
+        touched=touched_to_message(commit.touched),
         writes_base_files=commit.writes_base_files,
     )
 
@@ -152,7 +152,7 @@ def commit_from_message(message: pb.CommitWriteRequest) -> tuple[WriteId, WriteC
     what = "commit of a write"
     commit = WriteCommit(
         metadata=_data(what, "metadata", message.metadata, MAX_COMMIT_BYTES),
-        touched=_touched_from_message(what, message.touched),
+        touched=touched_from_message(what, message.touched),
         writes_base_files=message.writes_base_files,
     )
     return id_of(message), commit
@@ -227,7 +227,8 @@ def _data(what: str, field: str, data: bytes, limit: int) -> bytes:
     return data
 
 
-def _touched_to_message(touched: TouchedGroups) -> pb.TouchedGroups:
+def touched_to_message(touched: TouchedGroups) -> pb.TouchedGroups:
+    """What is leased, or changed."""
     file_ids: dict[str, list[str]] = {partition: [] for partition in touched.inserted_into}
     for partition, file_id in touched.groups:
         file_ids.setdefault(partition, []).append(file_id)
@@ -244,7 +245,8 @@ def _touched_to_message(touched: TouchedGroups) -> pb.TouchedGroups:
     )
 
 
-def _touched_from_message(what: str, message: pb.TouchedGroups) -> TouchedGroups:
+def touched_from_message(what: str, message: pb.TouchedGroups) -> TouchedGroups:
+    """ConfigurationError for a field that cannot be."""
     groups: set[tuple[str, str]] = set()
     inserted: set[str] = set()
     for each in check.counted(what, "touched.partitions", message.partitions, MAX_GROUPS_A_WRITE):

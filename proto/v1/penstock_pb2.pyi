@@ -1713,3 +1713,153 @@ class ListWritesResponse(_message.Message):
     WRITES_FIELD_NUMBER: _ClassVar[int]
     writes: _containers.RepeatedCompositeFieldContainer[WriteSummary]
     def __init__(self, writes: _Optional[_Iterable[_Union[WriteSummary, _Mapping]]] = ...) -> None: ...
+
+class ServiceSplitId(_message.Message):
+    __slots__ = ("table", "service", "instant")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    SERVICE_FIELD_NUMBER: _ClassVar[int]
+    INSTANT_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    service: str
+    instant: str
+    def __init__(self, table: _Optional[str] = ..., service: _Optional[str] = ..., instant: _Optional[str] = ...) -> None: ...
+
+class ServiceOptions(_message.Message):
+    __slots__ = ("plan_bytes", "sort_by", "sorts", "index", "commits", "hours", "file_versions", "keep_min", "keep_max", "hold_at_most", "timeline_timezone")
+    PLAN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SORT_BY_FIELD_NUMBER: _ClassVar[int]
+    SORTS_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    COMMITS_FIELD_NUMBER: _ClassVar[int]
+    HOURS_FIELD_NUMBER: _ClassVar[int]
+    FILE_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    KEEP_MIN_FIELD_NUMBER: _ClassVar[int]
+    KEEP_MAX_FIELD_NUMBER: _ClassVar[int]
+    HOLD_AT_MOST_FIELD_NUMBER: _ClassVar[int]
+    TIMELINE_TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    plan_bytes: int
+    sort_by: _containers.RepeatedScalarFieldContainer[str]
+    sorts: bool
+    index: str
+    commits: int
+    hours: int
+    file_versions: int
+    keep_min: int
+    keep_max: int
+    hold_at_most: str
+    timeline_timezone: str
+    def __init__(self, plan_bytes: _Optional[int] = ..., sort_by: _Optional[_Iterable[str]] = ..., sorts: _Optional[bool] = ..., index: _Optional[str] = ..., commits: _Optional[int] = ..., hours: _Optional[int] = ..., file_versions: _Optional[int] = ..., keep_min: _Optional[int] = ..., keep_max: _Optional[int] = ..., hold_at_most: _Optional[str] = ..., timeline_timezone: _Optional[str] = ...) -> None: ...
+
+class ServiceSplit(_message.Message):
+    __slots__ = ("id", "attempt", "lease_ms", "options", "readers", "avoided")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
+    AVOIDED_FIELD_NUMBER: _ClassVar[int]
+    id: ServiceSplitId
+    attempt: int
+    lease_ms: int
+    options: ServiceOptions
+    readers: _containers.RepeatedScalarFieldContainer[str]
+    avoided: TouchedGroups
+    def __init__(self, id: _Optional[_Union[ServiceSplitId, _Mapping]] = ..., attempt: _Optional[int] = ..., lease_ms: _Optional[int] = ..., options: _Optional[_Union[ServiceOptions, _Mapping]] = ..., readers: _Optional[_Iterable[str]] = ..., avoided: _Optional[_Union[TouchedGroups, _Mapping]] = ...) -> None: ...
+
+class RequestServiceSplitRequest(_message.Message):
+    __slots__ = ("member", "table", "services", "request_id", "client_version")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    SERVICES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    member: str
+    table: str
+    services: _containers.RepeatedScalarFieldContainer[str]
+    request_id: str
+    client_version: str
+    def __init__(self, member: _Optional[str] = ..., table: _Optional[str] = ..., services: _Optional[_Iterable[str]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class RequestServiceSplitResponse(_message.Message):
+    __slots__ = ("split", "retry_ms", "is_idle")
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    RETRY_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_IDLE_FIELD_NUMBER: _ClassVar[int]
+    split: ServiceSplit
+    retry_ms: int
+    is_idle: bool
+    def __init__(self, split: _Optional[_Union[ServiceSplit, _Mapping]] = ..., retry_ms: _Optional[int] = ..., is_idle: _Optional[bool] = ...) -> None: ...
+
+class RenewServiceSplitRequest(_message.Message):
+    __slots__ = ("split", "member", "attempt", "request_id", "client_version")
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    split: ServiceSplitId
+    member: str
+    attempt: int
+    request_id: str
+    client_version: str
+    def __init__(self, split: _Optional[_Union[ServiceSplitId, _Mapping]] = ..., member: _Optional[str] = ..., attempt: _Optional[int] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class RenewServiceSplitResponse(_message.Message):
+    __slots__ = ("lease_ms",)
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    lease_ms: int
+    def __init__(self, lease_ms: _Optional[int] = ...) -> None: ...
+
+class FinishServiceSplitRequest(_message.Message):
+    __slots__ = ("split", "member", "attempt", "code", "text", "request_id", "client_version")
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    split: ServiceSplitId
+    member: str
+    attempt: int
+    code: str
+    text: str
+    request_id: str
+    client_version: str
+    def __init__(self, split: _Optional[_Union[ServiceSplitId, _Mapping]] = ..., member: _Optional[str] = ..., attempt: _Optional[int] = ..., code: _Optional[str] = ..., text: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class FinishServiceSplitResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListServiceSplitsRequest(_message.Message):
+    __slots__ = ("table", "request_id", "client_version")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    request_id: str
+    client_version: str
+    def __init__(self, table: _Optional[str] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+
+class ServiceSplitSummary(_message.Message):
+    __slots__ = ("split", "state", "member", "age_ms", "failures", "error")
+    SPLIT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    split: ServiceSplitId
+    state: str
+    member: str
+    age_ms: int
+    failures: int
+    error: str
+    def __init__(self, split: _Optional[_Union[ServiceSplitId, _Mapping]] = ..., state: _Optional[str] = ..., member: _Optional[str] = ..., age_ms: _Optional[int] = ..., failures: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+
+class ListServiceSplitsResponse(_message.Message):
+    __slots__ = ("splits",)
+    SPLITS_FIELD_NUMBER: _ClassVar[int]
+    splits: _containers.RepeatedCompositeFieldContainer[ServiceSplitSummary]
+    def __init__(self, splits: _Optional[_Iterable[_Union[ServiceSplitSummary, _Mapping]]] = ...) -> None: ...

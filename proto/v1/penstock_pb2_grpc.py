@@ -180,6 +180,26 @@ class EnumeratorServiceStub:
                 request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListWritesRequest.SerializeToString,
                 response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListWritesResponse.FromString,
                 _registered_method=True)
+        self.RequestServiceSplit = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/RequestServiceSplit',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RequestServiceSplitRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RequestServiceSplitResponse.FromString,
+                _registered_method=True)
+        self.RenewServiceSplit = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/RenewServiceSplit',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RenewServiceSplitRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RenewServiceSplitResponse.FromString,
+                _registered_method=True)
+        self.FinishServiceSplit = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/FinishServiceSplit',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.FinishServiceSplitRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.FinishServiceSplitResponse.FromString,
+                _registered_method=True)
+        self.ListServiceSplits = channel.unary_unary(
+                '/penstock.v1.EnumeratorService/ListServiceSplits',
+                request_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListServiceSplitsRequest.SerializeToString,
+                response_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListServiceSplitsResponse.FromString,
+                _registered_method=True)
 
 
 class EnumeratorServiceServicer:
@@ -389,6 +409,34 @@ class EnumeratorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RequestServiceSplit(self, request, context):
+        """Returns the next split of a table service that is due, for a member of the worker group.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RenewServiceSplit(self, request, context):
+        """Renews the lease of such a split.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FinishServiceSplit(self, request, context):
+        """Ends such a split.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListServiceSplits(self, request, context):
+        """Lists the splits of table services that are due, by table, service and instant.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EnumeratorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -536,6 +584,26 @@ def add_EnumeratorServiceServicer_to_server(servicer, server):
                     servicer.ListWrites,
                     request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListWritesRequest.FromString,
                     response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListWritesResponse.SerializeToString,
+            ),
+            'RequestServiceSplit': grpc.unary_unary_rpc_method_handler(
+                    servicer.RequestServiceSplit,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RequestServiceSplitRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RequestServiceSplitResponse.SerializeToString,
+            ),
+            'RenewServiceSplit': grpc.unary_unary_rpc_method_handler(
+                    servicer.RenewServiceSplit,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RenewServiceSplitRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.RenewServiceSplitResponse.SerializeToString,
+            ),
+            'FinishServiceSplit': grpc.unary_unary_rpc_method_handler(
+                    servicer.FinishServiceSplit,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.FinishServiceSplitRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.FinishServiceSplitResponse.SerializeToString,
+            ),
+            'ListServiceSplits': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListServiceSplits,
+                    request_deserializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListServiceSplitsRequest.FromString,
+                    response_serializer=penstock_dot_proto_dot_v1_dot_penstock__pb2.ListServiceSplitsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1322,6 +1390,114 @@ class EnumeratorService:
             '/penstock.v1.EnumeratorService/ListWrites',
             penstock_dot_proto_dot_v1_dot_penstock__pb2.ListWritesRequest.SerializeToString,
             penstock_dot_proto_dot_v1_dot_penstock__pb2.ListWritesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RequestServiceSplit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/RequestServiceSplit',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.RequestServiceSplitRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.RequestServiceSplitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RenewServiceSplit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/RenewServiceSplit',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.RenewServiceSplitRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.RenewServiceSplitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FinishServiceSplit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/FinishServiceSplit',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.FinishServiceSplitRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.FinishServiceSplitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListServiceSplits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/penstock.v1.EnumeratorService/ListServiceSplits',
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.ListServiceSplitsRequest.SerializeToString,
+            penstock_dot_proto_dot_v1_dot_penstock__pb2.ListServiceSplitsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.engine.table_services.restore import RestoreResult, restore
     from penstock.engine.table_services.results import ServiceResult
     from penstock.engine.table_services.savepoints import SavepointResult, delete_savepoint, savepoint
+    from penstock.engine.table_services.work.member import WorkResult, work
     from penstock.engine.write.create import create_table
     from penstock.engine.write.results import WriteResult
     from penstock.engine.write.rollback import rollback
@@ -61,6 +62,7 @@ __all__ = [
     "Table",
     "TableInstant",
     "TablePlan",
+    "WorkResult",
     "WriteResult",
     "__version__",
     "archive",
@@ -82,6 +84,7 @@ __all__ = [
     "savepoint",
     "savepoint_readers",
     "spark",
+    "work",
     "write",
 ]
 
@@ -107,6 +110,7 @@ _MODULES = {
     "Table": "penstock.engine.table.table",
     "TableInstant": "penstock.engine.instants",
     "TablePlan": "penstock.engine.table.plan",
+    "WorkResult": "penstock.engine.table_services.work.member",
     "WriteResult": "penstock.engine.write.results",
     "archive": "penstock.engine.table_services.archive",
     "clean": "penstock.engine.table_services.clean",
@@ -121,6 +125,7 @@ _MODULES = {
     "rollback": "penstock.engine.write.rollback",
     "savepoint": "penstock.engine.table_services.savepoints",
     "savepoint_readers": "penstock.engine.table_services.holding.savepoints",
+    "work": "penstock.engine.table_services.work.member",
     "write": "penstock.engine.table_services.inline_compaction",
 }
 """The module of each public name that is imported on first use. `import penstock` loads neither pyarrow nor pyspark."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.spark.source import register
     from penstock.engine.spark.stream.await_end import await_end
     from penstock.engine.spark.watermark.eviction import with_source_watermark
+    from penstock.engine.spark.work import work
     from penstock.engine.spark.write.sink import sink
     from penstock.engine.spark.write.write import write
 
@@ -38,6 +39,7 @@ __all__ = [
     "sql",
     "table",
     "with_source_watermark",
+    "work",
     "write",
 ]
 
@@ -52,6 +54,7 @@ _MODULES = {
     "sql": "penstock.engine.spark.query.sql",
     "table": "penstock.engine.spark.query.table",
     "with_source_watermark": "penstock.engine.spark.watermark.eviction",
+    "work": "penstock.engine.spark.work",
     "write": "penstock.engine.spark.write.write",
 }
 """The module of each public name that is imported on first use, because its module imports pyspark."""

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.engine.event_time_scan import scan_event_time
 from penstock.enumerator.embedded import EmbeddedEnumerator
+from penstock.enumerator.server.assembly import TableFunctions
 from penstock.enumerator.server.run import serve
 from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.proto.client.client import EnumeratorClient
@@ -63,7 +64,9 @@ def scope_of(query: Query, **changes: Any) -> StreamScope:
 @contextmanager
 def both(path: pathlib.Path) -> Iterator[tuple[EmbeddedEnumerator, EnumeratorClient]]:
     """The embedded enumerator and the client of a server, for one table named `t`."""
-    with serve({"t": str(path)}, "127.0.0.1:0", scan_event_time=scan_event_time, poll_interval_ms=50) as server:
+    with serve(
+        {"t": str(path)}, "127.0.0.1:0", functions=TableFunctions(scan_event_time=scan_event_time), poll_interval_ms=50
+    ) as server:
         client = EnumeratorClient(server.address)
         yield EmbeddedEnumerator({"t": str(path)}, reads=OpenTables(scan_event_time=scan_event_time)), client
         client.close()

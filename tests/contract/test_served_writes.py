@@ -13,6 +13,7 @@ import penstock
 from penstock.engine.cli.main import run
 from penstock.engine.write.service.remote_transaction import WriteServer, write_server
 from penstock.engine.write.service.served_timeline import ServedTimeline
+from penstock.enumerator.server.assembly import TableFunctions
 from penstock.enumerator.server.run import RunningServer, serve
 from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import ConfigurationError, Fenced, PenstockError, TableNotFound, WriteConflict
@@ -38,7 +39,7 @@ def table(tmp_path: pathlib.Path) -> pathlib.Path:
 
 @pytest.fixture
 def server(table: pathlib.Path) -> Iterator[RunningServer]:
-    with serve({"t": str(table)}, "127.0.0.1:0", timelines=ServedTimeline) as running:
+    with serve({"t": str(table)}, "127.0.0.1:0", functions=TableFunctions(timelines=ServedTimeline)) as running:
         yield running
 
 

@@ -12,6 +12,7 @@ import penstock
 from penstock.engine.write.create import create_table
 from penstock.engine.write.service.remote_transaction import write_server
 from penstock.engine.write.service.served_timeline import ServedTimeline
+from penstock.enumerator.server.assembly import TableFunctions
 from penstock.enumerator.server.run import serve
 from penstock.proto.errors import WriteConflict
 from tests.interop.hudi_options import hudis_options
@@ -38,7 +39,7 @@ def test_hudi_goes_on_after_two_writers_of_a_server(
         buckets=3 if index == "bucket" else None,
     )
     options = hudis_options(version, kind, index)
-    with serve({"trip": str(path)}, "127.0.0.1:0", timelines=ServedTimeline) as running:
+    with serve({"trip": str(path)}, "127.0.0.1:0", functions=TableFunctions(timelines=ServedTimeline)) as running:
 
         def both_write(first: list[Row], second: list[Row], refused: list[Row]) -> None:
             """The second writer begins and completes while the first one has written its files."""

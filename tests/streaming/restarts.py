@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from penstock.engine.event_time_scan import scan_event_time
-from penstock.enumerator.server.assembly import running_service
+from penstock.enumerator.server.assembly import TableFunctions, running_service
 from penstock.enumerator.server.config.settings import Settings, TableSettings
 from penstock.enumerator.server.run import RunningServer, serve_enumerator
 from tests.loopback_ports import free_port
@@ -38,7 +38,9 @@ class RestartingServer:
     def start(self) -> None:
         """Opens the state, and serves."""
         with ExitStack() as opened:
-            service = opened.enter_context(running_service(self._settings, scan_event_time=scan_event_time))
+            service = opened.enter_context(
+                running_service(self._settings, functions=TableFunctions(scan_event_time=scan_event_time))
+            )
             self._running = serve_enumerator(service, groups=service, settings=self._settings)
             self._running.at_end(opened.pop_all().close)
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from penstock.engine.event_time_scan import scan_event_time
+from penstock.enumerator.server.assembly import TableFunctions
 from penstock.enumerator.server.run import serve
 from tests.streaming import reference_model as model
 from tests.streaming.cases import CASES, LONG_CASES, factors, name
@@ -137,7 +138,9 @@ def streamed(
         run(tried, driven)
     else:
         served = {f"t{number}": str(view.path) for number, view in enumerate(views)}
-        with serve(served, "127.0.0.1:0", scan_event_time=scan_event_time, poll_interval_ms=200) as server:
+        with serve(
+            served, "127.0.0.1:0", functions=TableFunctions(scan_event_time=scan_event_time), poll_interval_ms=200
+        ) as server:
             options = [factors | {"server": server.address} for factors in tried.options]
             driven = Driven(spark, views, operator.on, folder, options, list(served))
             run(tried, driven)

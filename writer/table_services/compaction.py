@@ -6,8 +6,9 @@ pending compaction, log compaction or clustering has it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from penstock.table.files.slices import GroupId
 from penstock.table.timeline.active import Timeline
@@ -31,13 +32,24 @@ class CompactionPlan:
         return tuple((compaction_group(item), input_size([item])) for item in self.slices)
 
 
-def plan_compaction(slices: TableSlices, busy: Collection[GroupId], partitions: Collection[str]) -> CompactionPlan:
+def plan_compaction(
+    slices: TableSlices, busy: Collection[GroupId], partitions: Collection[str], most_bytes: int = 0
+) -> CompactionPlan:
     """The compaction of all groups with logs in these partitions (none: all), but the `busy` ones, which a pending
-    service has."""
+    service has. With `most_bytes` only the first groups: those whose files have about this size, at least one."""
     with_logs = [item for partition in sorted(slices.by_partition) for item in slices.of(partition) if item.logs]
     chosen = [item for item in with_logs if item.group not in busy and (not partitions or item.partition in partitions)]
+    if most_bytes:
+        chosen = _first(chosen, most_bytes)
     others = {item.group for item in with_logs} - {item.group for item in chosen}
     return CompactionPlan(tuple(chosen), frozenset(partition for partition, _ in others))
+
+
+def _first(slices: Sequence[LatestSlice], most_bytes: int) -> list[LatestSlice]:
+    """The first slices up to a size of their files, at least one."""
+    ends = accumulate(item.size_bytes + sum(log.size_bytes for log in item.logs) for item in slices)
+    count = sum(end <= most_bytes for end in ends)
+    return list(slices[: max(1, count)])
 
 
 def compaction_group(item: LatestSlice) -> CompactionGroup:

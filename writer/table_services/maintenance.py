@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.service_splits import Service
 from penstock.table.timeline.active import Timeline
 from penstock.writer.table_services.archival import ArchivePolicy
 from penstock.writer.table_services.retention import CleanPolicy, KeepCommits, KeepFileVersions, KeepHours
@@ -29,19 +29,6 @@ _CLEAN_VERSIONS: Final = ("hoodie.clean.fileversions.retained", "hoodie.cleaner.
 _MOST: Final = 1_000_000
 _MAX_TEXT: Final = 4096
 """Longest stored text that is read."""
-
-
-class Service(StrEnum):
-    """A service of a maintenance, in the order in which they run."""
-
-    COMPACT = "compact"
-    """Compaction of a merge-on-read table."""
-    CLUSTER = "cluster"
-    """Clustering."""
-    CLEAN = "clean"
-    """Deletion of files that only older states need."""
-    ARCHIVE = "archive"
-    """Archival of old instants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

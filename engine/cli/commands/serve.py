@@ -87,12 +87,14 @@ def serve(
 def run(settings: Settings) -> None:
     """Serves until SIGTERM or SIGINT."""
     from penstock.engine.event_time_scan import scan_event_time
+    from penstock.engine.table_services.work.due import due_services
     from penstock.engine.write.service.served_timeline import ServedTimeline
+    from penstock.enumerator.server.assembly import TableFunctions
     from penstock.enumerator.server.run import serve_forever
 
-    serve_forever(
-        {}, settings.listen, _announce, settings=settings, scan_event_time=scan_event_time, timelines=ServedTimeline
-    )
+    functions = TableFunctions(scan_event_time=scan_event_time, timelines=ServedTimeline, due_services=due_services)
+
+    serve_forever({}, settings.listen, _announce, settings=settings, functions=functions)
 
 
 def milliseconds(flag: str, text: str) -> int:

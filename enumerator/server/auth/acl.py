@@ -30,7 +30,7 @@ class Of(enum.Enum):
     LISTED = "each table of the response"
     """The tables of the response: others are omitted from it."""
     GROUPS = "every group of a table"
-    """All consumer groups of the table in the request, or of all tables."""
+    """All consumer groups, writes and services of the table in the request, or of all tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,10 @@ NEEDED: Final[Mapping[str, Needed]] = {
     "CommitWrite": Needed("write", Of.TABLE),
     "AbortWrite": Needed("write", Of.TABLE),
     "ListWrites": Needed("read", Of.GROUPS),
+    "RequestServiceSplit": Needed("write", Of.GROUPS),
+    "RenewServiceSplit": Needed("write", Of.TABLE),
+    "FinishServiceSplit": Needed("write", Of.TABLE),
+    "ListServiceSplits": Needed("read", Of.GROUPS),
     "ResetGroup": Needed("admin", Of.GROUP),
     "DeleteGroup": Needed("admin", Of.GROUP),
 }

@@ -14,6 +14,8 @@ from typing import ClassVar, Final, Literal
 
 from penstock.enumerator.server.config.catalogs import CatalogSettings, check_catalogs
 from penstock.enumerator.server.config.fields import BY_FIELDS, Ranges, camel, within
+from penstock.enumerator.server.config.services import ServiceSettings
+from penstock.enumerator.service_splits.policy import ServicePolicy
 from penstock.kafka.config import checked_settings
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import checked_address, is_loopback
@@ -48,6 +50,8 @@ class TableSettings:
     """A folder, local or a URI, for records that cannot be decoded; empty: such a record stops the read."""
     kafka_checkpoint: tuple[str, ...] = field(default=(), repr=False)
     """`[ID=]FOLDER`: the checkpoints of the Spark queries that fill the table."""
+    services: ServiceSettings | None = None
+    """The services of the table that members of a worker group carry out; default: `[services]` of the server."""
 
     def __post_init__(self) -> None:
         if not self.path:
@@ -166,6 +170,7 @@ class LimitSettings:
         "groups_per_table": (1, 1_000_000),
         "groups_per_principal": (1, 1_000_000),
         "group_tables_per_principal": (1, 1_000_000),
+        "service_splits": (1, 100_000),
     }
 
     request_bytes: int = 4 << 20
@@ -207,6 +212,8 @@ class LimitSettings:
     group_tables_per_principal: int = 10_000
     """Maximum number of tables of all groups over tables that one authenticated principal created; a table counts once
     for each group. A new group with more is `TOO_MANY_GROUPS`; a table that comes later is an error of that table."""
+    service_splits: int = 100
+    """Maximum number of splits of table services that members of a worker group have at a time, of all tables."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in self.ranges.items():
@@ -226,12 +233,17 @@ class Settings:
         "grace_ms": (0, 3_600_000),
         "tokens_grace_ms": (0, 86_400_000),
         "group_expiry_ms": (60_000, 10 * 365 * 86_400_000),
+        "services_interval_ms": (10, 86_400_000),
     }
 
     tables: Mapping[str, TableSettings] = field(default_factory=dict)
     """The tables that are served, by name. Flags add to the file."""
     catalog: Mapping[str, CatalogSettings] = field(default_factory=dict)
     """Catalogs whose tables are served, by name: folders, files and Hive Metastores."""
+    services: ServiceSettings | None = None
+    """The services of every served table without its own, those of catalogs too. Not set: none."""
+    services_interval_ms: int = 10_000
+    """How often the timeline of a table with services is looked at for those that are due."""
     add_from: tuple[str, ...] | None = None
     """Shell patterns of the paths at which `penstock tables add` may add tables; an empty list: nowhere. Default:
     everywhere, but with `acl` only for callers with the right `admin` on all tables, because the path may be one of
@@ -312,6 +324,12 @@ class Settings:
         """The access to the Kafka topics, by table. Tables without a topic are omitted."""
         access_by_table = {name: table.kafka_access for name, table in self.tables.items()}
         return {name: access for name, access in access_by_table.items() if access is not None}
+
+    def service_policy(self, table: str) -> ServicePolicy | None:
+        """The policy of the services of a table; None: they are not handed out."""
+        own = self.tables[table].services if table in self.tables else None
+        services = own or self.services
+        return None if services is None else services.policy
 
     @property
     def authenticates(self) -> bool:

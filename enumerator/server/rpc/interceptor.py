@@ -47,6 +47,7 @@ TABLE_AT: Final = (
     ("spec", "scope", "request", "table"),
     ("scope", "request", "table"),
     ("write", "table"),
+    ("split", "table"),
 )
 GROUP_AT: Final = (("group",), ("member", "group"))
 """The fields in which a request may name its table and its group."""

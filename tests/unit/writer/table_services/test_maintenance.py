@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.model.service_splits import Service
 from penstock.table.timeline.active import Timeline, build_timeline
 from penstock.table.timeline.instants import parse_instant_file
 from penstock.writer.table_services.archival import ArchivePolicy
 from penstock.writer.table_services.maintenance import (
     MaintenanceOptions,
     MaintenancePolicy,
-    Service,
     maintenance_policy,
     parse_services,
     writes_since_clustering,
