@@ -29,6 +29,12 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "penstock write /lake/orders gone.jsonl --operation delete --index bucket --buckets 4",
         "penstock write orders orders.parquet --server 127.0.0.1:7070",
     ),
+    "work": (
+        "penstock work --server 127.0.0.1:7070",
+        "penstock work --server 127.0.0.1:7070 --table orders --service compact --until-idle",
+    ),
+    "services": ("penstock services list --server 127.0.0.1:7070",),
+    "services list": ("penstock services list --server 127.0.0.1:7070 --table orders --format json",),
     "writes": ("penstock writes list --server 127.0.0.1:7070",),
     "writes list": ("penstock writes list --server 127.0.0.1:7070 --table orders --format json",),
     "rollback": ("penstock rollback /lake/orders", "penstock rollback /lake/orders 20261123160217300"),

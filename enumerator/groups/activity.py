@@ -26,10 +26,12 @@ from penstock.enumerator.observer import (
     TableChecked,
     WatermarkPlanned,
 )
+from penstock.enumerator.service_splits.events import ServicesMeasured
 from penstock.enumerator.subscriptions import Subscriptions
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.model.server_status import StreamStatus
+from penstock.proto.model.service_splits import ServiceSplitSummary
 
 MAX_SHOWN: Final = 5_000
 """Groups with activity, and tables with activity, if the settings do not say otherwise; further ones are ignored."""
@@ -191,6 +193,7 @@ class Activity:
         self._open: OrderedDict[tuple[str, str, str, int], Bar] = OrderedDict()
         self._bars: deque[Bar] = deque(maxlen=MAX_BARS)
         self._streams: tuple[StreamStatus, ...] = ()
+        self._services: tuple[ServiceSplitSummary, ...] = ()
         self._catalogs: dict[str, CatalogSeen] = {}
         self._subscriptions = Subscriptions()
         self._subscriptions.subscribe(GroupMeasured, self._group_measured)
@@ -204,6 +207,7 @@ class Activity:
         self._subscriptions.subscribe(CatalogListed, self._catalog_listed)
         self._subscriptions.subscribe(WatermarkPlanned, self._watermark_planned)
         self._subscriptions.subscribe(StreamsMeasured, self._streams_measured)
+        self._subscriptions.subscribe(ServicesMeasured, self._services_measured)
 
     def observe(self, event: Observation) -> None:
         """See `Observer.observe`."""
@@ -297,6 +301,15 @@ class Activity:
     def _streams_measured(self, event: StreamsMeasured) -> None:
         with self._lock:
             self._streams = event.streams
+
+    def _services_measured(self, event: ServicesMeasured) -> None:
+        with self._lock:
+            self._services = event.splits
+
+    def services(self) -> tuple[ServiceSplitSummary, ...]:
+        """The splits of table services that are due, by table, service and instant."""
+        with self._lock:
+            return self._services
 
     def streams(self) -> tuple[StreamStatus, ...]:
         """The registered streams, by table and name."""

@@ -12,12 +12,14 @@ from typing import Final, TypeVar
 from penstock.enumerator.groups.activity import FULL, Activity, GroupActivity, Sample
 from penstock.enumerator.groups.merged_groups import hidden_tables
 from penstock.proto.model.server_status import StreamStatus
+from penstock.proto.model.service_splits import ServiceSplitSummary
 
 MAX_POINTS: Final = 240
 """Points of a series, for up to FULL groups or tables; with more of them each has fewer."""
 LEAST_POINTS: Final = 8
 MAX_BARS: Final = 1_000
 MAX_STREAMS: Final = 200
+MAX_SERVICES: Final = 200
 _T = TypeVar("_T")
 
 
@@ -49,6 +51,7 @@ def page_data(activity: Activity) -> dict[str, object]:
             for seen in activity.catalogs()
         ],
         "streams": [_stream(status) for status in activity.streams()[:MAX_STREAMS]],
+        "services": [_service(split) for split in activity.services()[:MAX_SERVICES]],
         "health": [{"table": table, "error": code} for table, code in sorted(activity.health().items())],
         "tables": [
             {
@@ -75,6 +78,19 @@ def page_data(activity: Activity) -> dict[str, object]:
             }
             for bar in bars
         ],
+    }
+
+
+def _service(split: ServiceSplitSummary) -> dict[str, object]:
+    return {
+        "table": split.id.table,
+        "service": split.id.service.value,
+        "instant": split.id.instant,
+        "state": split.state.value,
+        "member": split.member,
+        "age_ms": split.age_ms,
+        "failures": split.failures,
+        "error": split.error,
     }
 
 

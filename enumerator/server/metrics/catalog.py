@@ -13,6 +13,7 @@ from typing import Final
 
 from penstock.enumerator.observer import Duration, SplitEvent, SplitKind
 from penstock.proto.model.reports import PHASES
+from penstock.proto.model.service_splits import Service, ServiceSplitState
 
 _CALL_BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 _READ_BUCKETS_S: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -103,6 +104,12 @@ LABELS: Final[Mapping[str, LabelEntry]] = {
     "topic": LabelEntry("The Kafka topic."),
     "partition": LabelEntry("The topic's partition; those beyond 200 are summed as `other`."),
     "catalog": LabelEntry("The catalog's name in the configuration of the server."),
+    "service": LabelEntry("The table service.", tuple(Service)),
+    "service_state": LabelEntry(
+        "Not handed out yet; held by a member; handed out again after a pause, because its last attempt failed.",
+        tuple(ServiceSplitState),
+    ),
+    "result": LabelEntry("Carried out; failed; the server heard nothing of its member.", ("done", "failed", "expired")),
     "grpc_type": LabelEntry("The type of the call.", ("unary", "server_stream")),
     "grpc_service": LabelEntry(
         "The service: `penstock.v1.EnumeratorService`, or of `penstock flight` `arrow.flight.protocol.FlightService`."
@@ -331,6 +338,27 @@ _ENTRIES: Final = (
         "penstock_kafka_undecodable_records",
         "records",
         "Records of a topic that could not be decoded and were written as dead letters.",
+    ),
+    _gauge(
+        "penstock_service_splits",
+        "splits",
+        "Splits of table services that are due, by state.",
+        "table",
+        "service_state",
+    ),
+    _gauge(
+        "penstock_service_oldest_due_seconds",
+        "seconds",
+        "Since when the split of a table's services that is due for longest is due.",
+        "table",
+    ),
+    _counter(
+        "penstock_service_splits_ended",
+        "splits",
+        "Splits of table services that ended, by service and result.",
+        "table",
+        "service",
+        "result",
     ),
     _counter("grpc_server_started", "calls", "Calls received. Calls that gRPC itself refuses are not counted.", *_CALL),
     _counter("grpc_server_handled", "calls", "Calls answered, by status.", *_CALL, "grpc_code"),

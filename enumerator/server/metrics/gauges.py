@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from penstock.enumerator.catalog_events import CatalogListed
 from penstock.enumerator.observer import StreamsMeasured, TopicMeasured
 from penstock.enumerator.server.metrics.families import Values, gauge
+from penstock.enumerator.service_splits.events import ServicesMeasured
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.hybrid import Phase
 from penstock.proto.model.server_status import StreamState
+from penstock.proto.model.service_splits import ServiceSplitState
 from penstock.proto.model.streams import END_OF_TIME_US
 
 T = TypeVar("T")
@@ -118,6 +120,30 @@ class TopicGauges(LatestValues[TopicMeasured]):
                 lags[group, gauges.topic, label] += records
         yield gauge("penstock_kafka_switch_state", states)
         yield gauge("penstock_kafka_lag_records", lags)
+
+
+class ServiceGauges:
+    """A collector of the Prometheus client: the splits of table services that are due, of the first `most` tables."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._event = ServicesMeasured(())
+
+    def set(self, event: ServicesMeasured) -> None:
+        """Replaces all splits."""
+        self._event = event
+
+    def collect(self) -> Iterator[Metric]:
+        """Called by the client at each scrape."""
+        tables = list(dict.fromkeys(each.id.table for each in self._event.splits))[: self._most]
+        counts: dict[tuple[str, ...], float] = {(table, state): 0.0 for table in tables for state in ServiceSplitState}
+        oldest: dict[tuple[str, ...], float] = dict.fromkeys(((table,) for table in tables), 0.0)
+        for split in self._event.splits:
+            if (split.id.table,) in oldest:
+                counts[split.id.table, split.state] += 1
+                oldest[split.id.table,] = max(oldest[split.id.table,], split.age_ms / 1000)
+        yield gauge("penstock_service_splits", counts)
+        yield gauge("penstock_service_oldest_due_seconds", oldest)
 
 
 _UP: Final = (StreamState.RUNNING, StreamState.IDLE, StreamState.HELD, StreamState.ENDED)

@@ -41,7 +41,8 @@ from penstock.enumerator.observer import (
 )
 from penstock.enumerator.server.http.port import HttpPort
 from penstock.enumerator.server.metrics.families import Values, counter, gauge, histogram, new_registry
-from penstock.enumerator.server.metrics.gauges import CatalogGauges, LagGauges, StreamGauges, TopicGauges
+from penstock.enumerator.server.metrics.gauges import CatalogGauges, LagGauges, ServiceGauges, StreamGauges, TopicGauges
+from penstock.enumerator.service_splits.events import ServicesMeasured, ServiceSplitEnded
 from penstock.enumerator.subscriptions import Subscriptions
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import host_and_port
@@ -94,6 +95,9 @@ class Metrics:
         self._lags = LagGauges(max_names, self._state.hidden)
         self.registry.register(self._lags)
         self.registry.register(self._state)
+        self._services = ServiceGauges(max_names)
+        self.registry.register(self._services)
+        self._service_splits = counter("penstock_service_splits_ended", registry)
         self._streams = StreamGauges(max_names)
         self.registry.register(self._streams)
         self._subscriptions = self._subscribe()
@@ -118,6 +122,11 @@ class Metrics:
         subscriptions.subscribe(RecordsExpired, lambda event: self._lost.inc(event.records))
         subscriptions.subscribe(WatermarkPlanned, self._state.set_watermark)
         subscriptions.subscribe(StreamsMeasured, self._streams.set)
+        subscriptions.subscribe(ServicesMeasured, self._services.set)
+        subscriptions.subscribe(
+            ServiceSplitEnded,
+            lambda event: self._service_splits.labels(self._tables.of(event.table), event.service, event.result).inc(),
+        )
         subscriptions.subscribe(EpochAcquired, self._state.set_epoch)
         subscriptions.subscribe(TokensLoaded, self._state.set_tokens)
         subscriptions.subscribe(SplitReported, self._split_reported)

@@ -96,6 +96,14 @@ function drawStreams(status) {
   }));
 }
 
+function drawServices(status) {
+  byId("services").hidden = !status.services.length;
+  byId("services").querySelector("tbody").replaceChildren(...status.services.map((one) => element("tr", {},
+    ...[[one.table], [one.service], [one.instant || "–"], [one.state, one.state === "failing"], [one.member || "–"],
+      [span(one.age_ms / 1000)], [number(one.failures), one.failures], [one.error || "–", one.error]].map(
+      ([text, marked]) => element("td", marked ? { class: "bad" } : {}, text)))));
+}
+
 function drawHealth(status) {
   const bad = status.health.filter((one) => one.error);
   byId("health").replaceChildren(...(bad.length ? bad.map((one) =>
@@ -195,6 +203,7 @@ function draw() {
   drawGroups(status);
   drawCatalogs(status);
   drawStreams(status);
+  drawServices(status);
   drawHealth(status);
   drawCadence(table, from, now);
   drawSplits(group, from, now);
