@@ -73,8 +73,8 @@ class _Look:
     next_ms: int = 0
     is_under_way: bool = False
     error: str = ""
-    ended: int = 0
-    """How many splits of the table have ended."""
+    outdated: int = 0
+    """How often what a look under way finds became out of date."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,8 +115,13 @@ class ServiceHandOut:
                 f"{request.table}.services] or [services] in its configuration"
             )
         with self._lock:
+            if request.looks_first:
+                for table in self._asked_for(request, policies):
+                    self._look_again(table)
             split = self._board.request(request, principal, policies, self.clock_ms())
             is_idle = self._board.is_idle(request) and self._has_looked(request, policies)
+        if request.looks_first:
+            self.wake()
         if split is None or split.hold is None:
             return ServiceAnswer(None, RETRY_MS, is_idle)
         log_event(
@@ -140,8 +145,7 @@ class ServiceHandOut:
         """See `ServiceSplitService.finish_service_split`. The table is looked at again at once."""
         with self._lock:
             self._board.finish(split, member, attempt, principal, outcome, self.clock_ms())
-            look = self._looks.setdefault(split.table, _Look())
-            look.next_ms, look.ended = 0, look.ended + 1
+            self._look_again(split.table)
         if outcome.code:
             log.warning("%s failed at member %s: %s: %s", split, member, outcome.code, outcome.text)
         else:
@@ -188,12 +192,12 @@ class ServiceHandOut:
             turn = [name for name in policies if self._is_turn(name, now_ms)]
             for name in turn:
                 self._looks[name].is_under_way = True
-            ended = {name: self._looks[name].ended for name in turn}
+            outdated = {name: self._looks[name].outdated for name in turn}
         for split in expired:
             log.warning("%s: its lease ended at member %s", split.id, "" if split.hold is None else split.hold.member)
             self._ended(split.id, "expired")
         for name in turn:
-            self._threads().submit(self._look, name, policies[name], due, ended[name])
+            self._threads().submit(self._look, name, policies[name], due, outdated[name])
         self.coordinator.observer.observe(ServicesMeasured(self.list_service_splits()))
 
     def close(self) -> None:
@@ -205,8 +209,12 @@ class ServiceHandOut:
         look = self._looks.setdefault(table, _Look())
         return not look.is_under_way and look.next_ms <= now_ms
 
-    def _look(self, table: str, policy: ServicePolicy, due: DueServices, ended: int) -> None:
-        """Looks at a table. What it finds does not count if a split ended meanwhile, because it may be that split."""
+    def _look_again(self, table: str) -> None:
+        """Makes the next look be now. What a look under way finds does not count: it may be a split that has ended."""
+        look = self._looks.setdefault(table, _Look())
+        look.next_ms, look.outdated = 0, look.outdated + 1
+
+    def _look(self, table: str, policy: ServicePolicy, due: DueServices, outdated: int) -> None:
         error = ""
         try:
             found = due(self.tables.path(table), policy)
@@ -219,7 +227,7 @@ class ServiceHandOut:
             look = self._looks.setdefault(table, _Look())
             is_new = error not in ("", look.error)
             look.is_under_way, look.error = False, error
-            if look.ended != ended:
+            if look.outdated != outdated:
                 return
             look.next_ms = self.clock_ms() + self.services.limits.look_ms
             if not error:
@@ -228,9 +236,13 @@ class ServiceHandOut:
             log.warning("services of table %s: what is due is not known: %s", table, error)
 
     def _has_looked(self, request: ServiceRequest, policies: dict[str, ServicePolicy]) -> bool:
-        """Whether each table that is asked for was looked at since a split of it ended."""
-        names = (request.table,) if request.table else tuple(policies)
+        """Whether each table that is asked for was looked at since `_look_again`."""
+        names = self._asked_for(request, policies)
         return all((look := self._looks.get(name)) is not None and look.next_ms > 0 for name in names)
+
+    @staticmethod
+    def _asked_for(request: ServiceRequest, policies: dict[str, ServicePolicy]) -> tuple[str, ...]:
+        return (request.table,) if request.table else tuple(policies)
 
     def _policies(self) -> dict[str, ServicePolicy]:
         named = ((name, self.services.policy_of(name)) for name in self.tables.names())

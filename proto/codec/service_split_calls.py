@@ -57,7 +57,10 @@ def request_to_message(request: ServiceRequest) -> pb.RequestServiceSplitRequest
     checked_name("member", request.member)
     with check.encoding("request for a split of a service"):
         return pb.RequestServiceSplitRequest(
-            member=request.member, table=request.table, services=[each.value for each in request.services]
+            member=request.member,
+            table=request.table,
+            services=[each.value for each in request.services],
+            looks_first=request.looks_first,
         )
 
 
@@ -69,6 +72,7 @@ def request_from_message(message: pb.RequestServiceSplitRequest) -> ServiceReque
         member=checked_name("member", message.member),
         table=check.text(what, "table", message.table, check.MAX_PATH_CHARS),
         services=tuple(Service(check.one_of(what, "services", each, _SERVICES)) for each in services),
+        looks_first=message.looks_first,
     )
 
 

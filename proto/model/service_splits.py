@@ -94,6 +94,8 @@ class ServiceRequest:
     """The table that it works on; '': all tables."""
     services: tuple[Service, ...] = ()
     """The services that it carries out; none: all."""
+    looks_first: bool = False
+    """Whether the server looks at the tables now, so that `ServiceAnswer.is_idle` counts writes before this request."""
 
 
 @dataclass(frozen=True, slots=True)

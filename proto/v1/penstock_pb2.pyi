@@ -1767,18 +1767,20 @@ class ServiceSplit(_message.Message):
     def __init__(self, id: _Optional[_Union[ServiceSplitId, _Mapping]] = ..., attempt: _Optional[int] = ..., lease_ms: _Optional[int] = ..., options: _Optional[_Union[ServiceOptions, _Mapping]] = ..., readers: _Optional[_Iterable[str]] = ..., avoided: _Optional[_Union[TouchedGroups, _Mapping]] = ...) -> None: ...
 
 class RequestServiceSplitRequest(_message.Message):
-    __slots__ = ("member", "table", "services", "request_id", "client_version")
+    __slots__ = ("member", "table", "services", "looks_first", "request_id", "client_version")
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     SERVICES_FIELD_NUMBER: _ClassVar[int]
+    LOOKS_FIRST_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     member: str
     table: str
     services: _containers.RepeatedScalarFieldContainer[str]
+    looks_first: bool
     request_id: str
     client_version: str
-    def __init__(self, member: _Optional[str] = ..., table: _Optional[str] = ..., services: _Optional[_Iterable[str]] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, member: _Optional[str] = ..., table: _Optional[str] = ..., services: _Optional[_Iterable[str]] = ..., looks_first: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class RequestServiceSplitResponse(_message.Message):
     __slots__ = ("split", "retry_ms", "is_idle")

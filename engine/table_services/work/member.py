@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from penstock.engine.table_services.work.carry_out import carry_out
@@ -108,15 +108,17 @@ class Member:
 
     def run(self) -> None:
         """Works until it is stopped, or until nothing is due."""
+        request = replace(self.request, looks_first=self.until_idle)
         while not self.stopped.is_set():
             try:
-                answer = self._retry().call(lambda: self.client.request_service_split(self.request))
+                answer = self._retry().call(lambda request=request: self.client.request_service_split(request))  # type: ignore[misc]
             except PenstockError as error:
                 if self.until_idle or not error.retryable:
                     raise
                 log.warning("server %s: %s", self.server, error)
                 self.stopped.wait(AWAY_S)
                 continue
+            request = self.request
             if answer.split is not None:
                 self._carry_out(answer.split)
             elif self.until_idle and answer.is_idle:

@@ -103,13 +103,23 @@ def test_read_right_allows_no_change() -> None:
         "ListGroups",
         "ListTables",
         "ListWrites",
+        "ListServiceSplits",
         "DescribeServer",
         "DescribeGroup",
     }
     members = {call for call, needed in NEEDED.items() if needed.right == "consume"}
     assert members == {"JoinGroup", "Heartbeat", "RequestSplits", "CommitSplits", "LeaveGroup"}
     writers = {call for call, needed in NEEDED.items() if needed.right == "write"}
-    assert writers == {"BeginWrite", "LeaseGroups", "RenewWrite", "CommitWrite", "AbortWrite"}
+    assert writers == {
+        "BeginWrite",
+        "LeaseGroups",
+        "RenewWrite",
+        "CommitWrite",
+        "AbortWrite",
+        "RequestServiceSplit",
+        "RenewServiceSplit",
+        "FinishServiceSplit",
+    }
 
 
 def test_refusal_names_the_rule_to_add_and_the_rule_grants_it() -> None:
