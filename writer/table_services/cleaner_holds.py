@@ -7,7 +7,6 @@ all files for ever.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
@@ -15,15 +14,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import WHOLE_INSTANT, InstantTime, Position
-from penstock.proto.options.types import Duration
+from penstock.proto.options.hold_bound import HoldBound
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Instant
 from penstock.table.timeline.zones import instant_ms
 
 _NONE: Final[Mapping[InstantTime, InstantTime]] = MappingProxyType({})
-_COMMITS: Final = re.compile(r"([0-9]{1,7}) ?commits?")
 
 
 class ReaderKind(StrEnum):
@@ -58,35 +55,6 @@ class ReaderPosition:
     """Its name, or the path of its checkpoint."""
     position: Position | None
     """Everything up to it is read; None if the reader needs nothing of the table any more."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HoldBound:
-    """How long a reader may hold the cleaner: by one of two measures."""
-
-    commits: int | None = None
-    """So many writes that it has not read."""
-    seconds: float | None = None
-    """So long after the oldest write that it has not read completed; its requested time counts if the time of its
-    completion is unknown."""
-
-    @classmethod
-    def parse(cls, text: str) -> HoldBound:
-        """The bound of `48h`, `2 days` or `200 commits`. ConfigurationError for another text, and for 0."""
-        match = _COMMITS.fullmatch(text.strip()) if len(text) <= 200 else None
-        if match is not None and int(match[1]) > 0:
-            return cls(commits=int(match[1]))
-        microseconds = 0 if match is not None else Duration().parse("hold_at_most", text)
-        if not microseconds:
-            raise ConfigurationError(
-                f"hold_at_most: got {text[:40]!r}, expected a duration such as 48h, or a number such as 200 commits"
-            )
-        return cls(seconds=microseconds / 1_000_000)
-
-    @property
-    def text(self) -> str:
-        """The bound as text: `172800s` or `200 commits`."""
-        return f"{self.commits} commits" if self.commits is not None else f"{self.seconds:.0f}s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

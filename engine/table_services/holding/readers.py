@@ -16,6 +16,7 @@ from penstock.proto.model.access import NO_ACCESS, ServerAccess
 from penstock.proto.model.hybrid import KafkaPlace
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.server_status import StreamState, StreamStatus
+from penstock.proto.options.hold_bound import HoldBound
 from penstock.proto.options.registry import EntryPoint, parse_options
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
@@ -24,7 +25,6 @@ from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.services.recorded_holds import RecordedHold, encode_holds
 from penstock.writer.table_services.cleaner_holds import (
     CleanerHold,
-    HoldBound,
     HoldState,
     ReaderKind,
     ReaderPosition,

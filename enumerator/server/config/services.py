@@ -9,6 +9,7 @@ from penstock.enumerator.server.config.fields import BY_FIELDS, Ranges, camel, w
 from penstock.enumerator.service_splits.policy import ServicePolicy
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.service_splits import Service, ServiceOptions
+from penstock.proto.options.hold_bound import HoldBound
 
 ServiceName = Literal["compact", "cluster", "clean", "archive"]
 
@@ -83,6 +84,8 @@ class ServiceSettings:
                 "hold it, such as 48h or 200 commits; it has no default, because a reader that stays behind for longer "
                 "loses its range"
             )
+        if self.hold_at_most:
+            HoldBound.parse(self.hold_at_most)
         if sum(value is not None for value in (self.commits, self.hours, self.file_versions)) > 1:
             raise ConfigurationError("services: got several of commits, hours and fileVersions, expected one of them")
 

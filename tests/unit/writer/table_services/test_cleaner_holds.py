@@ -8,11 +8,11 @@ import pytest
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.options.hold_bound import HoldBound
 from penstock.table.timeline.active import Timeline, build_timeline
 from penstock.table.timeline.instants import Instant, parse_instant_file
 from penstock.writer.table_services.cleaner_holds import (
     CleanerHold,
-    HoldBound,
     HoldState,
     ReaderKind,
     ReaderPosition,
