@@ -19,8 +19,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.proto.codec.hybrid_checks import checked_batch, checked_position
-from penstock.proto.codec.hybrid_json import place_from_json, place_to_json
+from penstock.proto.codec.hybrid.checks import checked_batch, checked_position
+from penstock.proto.codec.hybrid.places_json import place_from_json, place_to_json
 from penstock.proto.errors import ConfigurationError, InvariantViolation, StateVersionError
 from penstock.proto.model.hybrid import KafkaPlace, KafkaRange
 from penstock.proto.model.positions import InstantTime, Position

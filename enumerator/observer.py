@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.enumerator.catalog_events import CatalogEvent
-from penstock.enumerator.service_splits.events import ServiceEvent
+from penstock.enumerator.service_events import ServiceEvent
 from penstock.proto.model.group_status import GroupAlignment
 from penstock.proto.model.hybrid import Phase
 from penstock.proto.model.reports import SplitReport

@@ -70,9 +70,8 @@ class EnumeratorService:
     `split_discovery.discover` and `coordinator.tick`. `poll_ms` is the shortest interval; those of the tables are in
     the registry, whose tables may change while the service runs. `reads` and `follows` are the reads of tables for
     plans and for groups. `catalogs` are listed on request; whoever passes them starts and stops them. `add_from`: see
-    `Settings.add_from`. `timelines`: see `WriteTransactions`. `services`: the
-    services of tables that are handed out. `activity` is shown by `describe_server`: the caller that
-    passes a `coordinator` makes the activity one of its observers.
+    `Settings.add_from`. `timelines`: see `WriteTransactions`; `services`: see `ServiceHandOut`. `activity` is shown by
+    `describe_server`: the caller that passes a `coordinator` makes the activity one of its observers.
     """
 
     def __init__(
@@ -144,13 +143,7 @@ class EnumeratorService:
         )
         self.administration.restore()
         self.writes = WriteTransactions(self.coordinator, names.path, timelines, clock_ms)
-        self.service_splits = ServiceHandOut(
-            coordinator=self.coordinator,
-            tables=names,
-            services=services,
-            streams_of=self.streams.statuses,
-            clock_ms=clock_ms,
-        )
+        self.service_splits = ServiceHandOut(self.coordinator, names, services, self.streams.statuses, clock_ms)
         self._ticking = [] if poll_ms is None else self._tick_threads(timelines, services)
 
     def _looks(self, table: str) -> CallLooks:

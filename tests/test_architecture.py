@@ -36,7 +36,12 @@ MAY_IMPORT = {
 }
 """Room -> rooms that it may import. '' is the package's root."""
 LAYERS: dict[str, tuple[str, ...]] = {
-    "proto": ("errors logging v1", "model retry", "codec enumerator group_service options write_service", "client"),
+    "proto": (
+        "errors logging v1",
+        "model retry",
+        "codec enumerator group_service options service_split_service write_service",
+        "client",
+    ),
     "table": (
         "storage columns parquet hfile",
         "arrow_errors config predicate",
@@ -54,7 +59,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "factory shared_consumer",
     ),
     "enumerator": (
-        "call_waits catalog_events clocks log observer report_totals subscriptions visibility",
+        "call_waits catalog_events clocks log observer report_totals service_events "
+        "subscriptions tick_thread visibility",
         "planning",
         "continuous",
         "snapshots handover",
@@ -64,7 +70,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "coordinator",
         "tables",
         "catalog",
-        "groups writes",
+        "groups service_splits writes",
         "embedded",
         "service",
         "server",

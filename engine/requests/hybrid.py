@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.hybrid import HandOverRules, Hybrid, HybridMode, KafkaAccess, ValueFormat
-from penstock.proto.model.lost_ranges import OnLostRange
+from penstock.proto.model.positions import OnLostRange
 from penstock.proto.options.kafka import CLIENT, KAFKA_OPTIONS, TOPIC, checkpoints_of
 from penstock.proto.options.registry import EntryPoint, ParsedOptions
 from penstock.table.storage.filesystem import folder_uri

@@ -18,9 +18,8 @@ from penstock.engine.requests.event_times import (
 from penstock.engine.requests.hybrid import changes_read, hybrid_of
 from penstock.engine.requests.times import TimelineZone, range_bound
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.lost_ranges import OnLostRange
 from penstock.proto.model.names import checked_name
-from penstock.proto.model.positions import Position
+from penstock.proto.model.positions import OnLostRange, Position
 from penstock.proto.model.queries import Changes, Incremental, Latest, RangeQuery, RoundLimits
 from penstock.proto.model.streams import (
     StartAfter,

@@ -18,7 +18,7 @@ from penstock.engine.requests.stream import lost_range_policy
 from penstock.engine.spark.task.input_partitions import SlotReading
 from penstock.engine.spark.watermark.columns import WATERMARK, event_time_column, table_part
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.lost_ranges import OnLostRange
+from penstock.proto.model.positions import OnLostRange
 from penstock.proto.options.registry import OPTIONS, EntryPoint, ParsedOptions, option_named, parse_options
 
 _TABLE_KEY = "path"

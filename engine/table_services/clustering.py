@@ -117,10 +117,10 @@ def run_clustering(path: str, instant: str, index: str | None, timeline_timezone
     serviced = _open(path, index, timeline_timezone)
     planned = _pending(serviced, instant)
     try:
-        return _run(serviced, planned, ClusteringSizes(), sole_writer=False)
-    except _GroupsChanged:
+        return _attempt(serviced, planned, ClusteringSizes(), sole_writer=False)
+    except _GroupsChanged as changed:
         roll_back(serviced.table, serviced.storage, serviced.environment, planned.requested_time)
-        raise
+        raise WriteConflict(str(changed)) from None
 
 
 def _open(path: str, index: str | None, timeline_timezone: str) -> ServicedTable:
@@ -136,7 +136,7 @@ def _pending(serviced: ServicedTable, instant: str) -> Instant:
     raise WriteConflict(f"{serviced.where}: another process removed or completed clustering {instant}")
 
 
-class _GroupsChanged(WriteConflict):
+class _GroupsChanged(Exception):
     """Another writer changed the groups of a plan."""
 
 
@@ -250,6 +250,21 @@ def _run(
     heartbeat: bytes = b"",
 ) -> ServiceResult:
     """Carries out a pending clustering."""
+    try:
+        return _attempt(serviced, planned, sizes, sole_writer=sole_writer, heartbeat=heartbeat)
+    except _GroupsChanged as changed:
+        raise WriteConflict(str(changed)) from None
+
+
+def _attempt(
+    serviced: ServicedTable,
+    planned: Instant,
+    sizes: ClusteringSizes,
+    *,
+    sole_writer: bool,
+    heartbeat: bytes = b"",
+) -> ServiceResult:
+    """As `_run`; _GroupsChanged if another writer changed the groups of the plan."""
     most_bytes = sizes.target_file_bytes + sizes.target_file_bytes // 2
     with run_service(
         serviced, planned, "CLUSTER", sole_writer=sole_writer, heartbeat=heartbeat, most_bytes=most_bytes
@@ -290,7 +305,7 @@ def _groups(current: CurrentTable, instant: Instant) -> list[tuple[LatestSlice, 
 
 
 def _check_unchanged(current: CurrentTable, slices: Sequence[LatestSlice], planned: Instant) -> None:
-    """WriteConflict unless the planned slices are the newest ones: a later write would be lost."""
+    """_GroupsChanged unless the planned slices are the newest ones: a later write would be lost."""
     newest = {item.group: item for items in current.slices.by_partition.values() for item in items}
     for item in slices:
         known = newest.get(item.group)

@@ -26,7 +26,7 @@ from penstock.enumerator.observer import (
     TableChecked,
     WatermarkPlanned,
 )
-from penstock.enumerator.service_splits.events import ServicesMeasured
+from penstock.enumerator.service_events import ServicesMeasured
 from penstock.enumerator.subscriptions import Subscriptions
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.reports import SplitReport

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from penstock.enumerator.handover.offsets import MAX_PARTITIONS, MalformedOffsets, OffsetMap, check_topic, number
-from penstock.proto.codec.hybrid_json import place_from_json
+from penstock.proto.codec.hybrid.places_json import place_from_json
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.hybrid import Phase
 

@@ -12,9 +12,9 @@ from typing import Final
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.state import State
 from penstock.enumerator.log import log_event
+from penstock.enumerator.service_events import ServicesMeasured, ServiceSplitEnded
 from penstock.enumerator.service_splits.board import DueSplit, ServiceBoard
 from penstock.enumerator.service_splits.due_services import DueServices
-from penstock.enumerator.service_splits.events import ServicesMeasured, ServiceSplitEnded
 from penstock.enumerator.service_splits.policy import ServicePolicy
 from penstock.enumerator.tables.registry import TableRegistry
 from penstock.proto.errors import ConfigurationError, PenstockError
@@ -77,7 +77,7 @@ class _Look:
     """How often what a look under way finds became out of date."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class ServiceHandOut:
     """Hands the services of tables out. Any thread. Call `tick` every second or so, and `close` at the end."""
 

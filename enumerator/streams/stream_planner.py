@@ -32,8 +32,7 @@ from penstock.enumerator.streams.plan_cache import StreamPlanCache
 from penstock.enumerator.streams.watermark import next_watermark, span_of, watermark_at_end
 from penstock.proto.errors import ConfigurationError, PositionExpired
 from penstock.proto.model.hybrid import Hybrid, HybridMode
-from penstock.proto.model.lost_ranges import OnLostRange
-from penstock.proto.model.positions import InstantTime, Position
+from penstock.proto.model.positions import InstantTime, OnLostRange, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.splits import Plan, Split
 from penstock.proto.model.streams import (

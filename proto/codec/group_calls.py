@@ -7,7 +7,7 @@ from typing import Final
 from penstock.proto.codec import checks as check
 from penstock.proto.codec import groups as groups
 from penstock.proto.codec.checks import position_from_message, position_to_message
-from penstock.proto.codec.hybrid import place_from_message, place_to_message
+from penstock.proto.codec.hybrid.messages import place_from_message, place_to_message
 from penstock.proto.codec.server_status import group_status_from_message, group_status_to_message
 from penstock.proto.codec.streams import snapshot_from_message, snapshot_to_message
 from penstock.proto.errors import ConfigurationError, InvariantViolation

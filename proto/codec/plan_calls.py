@@ -9,7 +9,7 @@ from typing import Final
 
 from penstock.proto.codec import checks as check
 from penstock.proto.codec.checks import position_from_message, position_to_message
-from penstock.proto.codec.hybrid import hybrid_from_message, hybrid_to_message
+from penstock.proto.codec.hybrid.messages import hybrid_from_message, hybrid_to_message
 from penstock.proto.codec.queries import query_from_message, set_query
 from penstock.proto.codec.splits import (
     marker_from_message,

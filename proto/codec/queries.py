@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.proto.codec import checks as check
 from penstock.proto.codec.changes import format_from_message
 from penstock.proto.codec.checks import position_from_message, position_to_message
-from penstock.proto.codec.hybrid import range_to_message, ranges_from_message
+from penstock.proto.codec.hybrid.messages import range_to_message, ranges_from_message
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.queries import (

@@ -7,7 +7,7 @@ from typing import Final
 from penstock.proto.codec import checks as check
 from penstock.proto.codec import groups as groups
 from penstock.proto.codec import streams as streams
-from penstock.proto.codec.hybrid import place_from_message, place_to_message
+from penstock.proto.codec.hybrid.messages import place_from_message, place_to_message
 from penstock.proto.codec.table_calls import catalog_to_message, catalogs_from_message
 from penstock.proto.model.groups import GroupStatus, ServerStatus, TableStatus
 from penstock.proto.model.server_status import StreamState, StreamStatus

@@ -20,7 +20,7 @@ from penstock.proto.codec.changes import (
     file_from_message,
     file_to_message,
 )
-from penstock.proto.codec.hybrid import (
+from penstock.proto.codec.hybrid.messages import (
     range_from_message,
     range_to_message,
     records_from_message,

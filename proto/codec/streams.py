@@ -7,7 +7,6 @@ input for the server, and a response is untrusted input for the client.
 from __future__ import annotations
 
 from penstock.proto.codec import checks as check
-from penstock.proto.codec import hybrid_checks
 from penstock.proto.codec.checks import position_from_message, position_to_message
 from penstock.proto.codec.groups import (
     alignment_from_message,
@@ -18,7 +17,8 @@ from penstock.proto.codec.groups import (
     rule_from_message,
     rule_to_message,
 )
-from penstock.proto.codec.hybrid import (
+from penstock.proto.codec.hybrid import checks as hybrid_checks
+from penstock.proto.codec.hybrid.messages import (
     batch_ranges_from_message,
     place_from_message,
     place_to_message,
@@ -26,8 +26,8 @@ from penstock.proto.codec.hybrid import (
 )
 from penstock.proto.codec.plan_calls import request_from_message, request_to_message
 from penstock.proto.errors import InvariantViolation
-from penstock.proto.model.lost_ranges import OnLostRange
 from penstock.proto.model.names import checked_name
+from penstock.proto.model.positions import OnLostRange
 from penstock.proto.model.queries import Changes, Incremental
 from penstock.proto.model.streams import (
     BatchContent,

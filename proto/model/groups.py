@@ -20,11 +20,11 @@ from penstock.proto.model.group_status import GroupSummary as GroupSummary
 from penstock.proto.model.group_status import ReaderState as ReaderState
 from penstock.proto.model.group_status import TableStatus as TableStatus
 from penstock.proto.model.hybrid import KafkaPlace
-from penstock.proto.model.lost_ranges import OnLostRange as OnLostRange
 from penstock.proto.model.names import MAX_NAME_CHARS as MAX_NAME_CHARS
 from penstock.proto.model.names import checked_name as checked_name
 from penstock.proto.model.names import sanitized_name as sanitized_name
 from penstock.proto.model.positions import EARLIEST, Position
+from penstock.proto.model.positions import OnLostRange as OnLostRange
 from penstock.proto.model.queries import NO_LIMITS, PlanRequest, RoundLimits
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.model.server_status import ServerStatus as ServerStatus

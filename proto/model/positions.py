@@ -6,6 +6,7 @@ requested time on layout 1). The ambiguous "commit time" is not used.
 
 from __future__ import annotations
 
+import enum
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -103,3 +104,14 @@ class CompletionTimes:
     """Requested times of 14 or 17 digits as numbers, each once, ascending."""
     completed_ms: tuple[int, ...] = ()
     """The completion time of each, in UTC milliseconds since 1970."""
+
+
+class OnLostRange(enum.Enum):
+    """What a stream or a group does when the range after its position can no longer be read exactly."""
+
+    FAIL = "fail"
+    """Stop with PositionExpired."""
+    EARLIEST = "earliest"
+    """Continue with what still exists, and report the gap."""
+    SNAPSHOT = "snapshot"
+    """Read the table's rows again and continue after them."""

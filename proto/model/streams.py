@@ -14,8 +14,7 @@ from typing import Final
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.hybrid import KafkaPlace, KafkaRange
-from penstock.proto.model.lost_ranges import OnLostRange
-from penstock.proto.model.positions import EARLIEST, InstantTime, Position
+from penstock.proto.model.positions import EARLIEST, InstantTime, OnLostRange, Position
 from penstock.proto.model.queries import (
     NO_LIMITS,
     Changes,

@@ -14,6 +14,7 @@ from penstock.enumerator.server.auth.acl import Rights
 from penstock.enumerator.server.rpc.group_handlers import GroupHandlers
 from penstock.enumerator.server.rpc.handlers import SERVICE_NAME, EnumeratorHandlers
 from penstock.enumerator.server.rpc.limits import MAX_DEADLINE_S, MAX_INSTANTS
+from penstock.enumerator.server.rpc.service_split_handlers import ServiceSplitHandlers
 from penstock.enumerator.server.rpc.table_handlers import TableHandlers
 from penstock.enumerator.server.rpc.write_handlers import WriteHandlers
 from penstock.proto.codec import plan_calls as calls
@@ -36,7 +37,12 @@ class Wire:
     def __init__(self, deployment: Deployment) -> None:
         reading, groups = EnumeratorHandlers(deployment.embedded), GroupHandlers(deployment.scripted_groups)
         own = {name: getattr(reading, name) for name in METHODS if hasattr(reading, name)}
-        others = {**TableHandlers(None, Rights()).by_call(), **WriteHandlers(None).by_call()}
+        others = {
+            **TableHandlers(None, Rights()).by_call(),
+            **WriteHandlers(None).by_call(),
+            **ServiceSplitHandlers(None).by_call(),
+            **ServiceSplitHandlers(None).by_call(),
+        }
         handlers = SimpleNamespace(**own, **groups.by_call(), **others)
         service = pb.DESCRIPTOR.services_by_name["EnumeratorService"]
         self._server = grpc_testing.server_from_dictionary({service: handlers}, grpc_testing.strict_real_time())
@@ -142,7 +148,7 @@ def test_call_without_a_deadline_is_refused(wire: Wire, served: Deployment, name
     assert served.scripted_groups.calls == []
 
 
-OF_ALL_TABLES = {"ListGroups", "ListTables", "ListWrites", "RefreshTables", "DescribeServer"}
+OF_ALL_TABLES = {"ListGroups", "ListTables", "ListServiceSplits", "ListWrites", "RefreshTables", "DescribeServer"}
 
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - OF_ALL_TABLES))

@@ -11,8 +11,7 @@ from dataclasses import replace
 
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import PositionExpired
-from penstock.proto.model.lost_ranges import OnLostRange
-from penstock.proto.model.positions import WHOLE_INSTANT
+from penstock.proto.model.positions import WHOLE_INSTANT, OnLostRange
 from penstock.proto.model.queries import NO_LIMITS, Changes
 from penstock.proto.model.streams import CommitsBatch, NoBatch, StreamPoint, StreamScope
 

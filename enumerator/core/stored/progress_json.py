@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.proto.codec.hybrid_checks import checked_position
-from penstock.proto.codec.hybrid_json import place_from_json, place_to_json
+from penstock.proto.codec.hybrid.checks import checked_position
+from penstock.proto.codec.hybrid.places_json import place_from_json, place_to_json
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.streams import Progress, SnapshotPlace, SnapshotProgress
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from penstock.enumerator.catalog_events import CatalogListed
 from penstock.enumerator.observer import StreamsMeasured, TopicMeasured
 from penstock.enumerator.server.metrics.families import Values, gauge
-from penstock.enumerator.service_splits.events import ServicesMeasured
+from penstock.enumerator.service_events import ServicesMeasured
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.hybrid import Phase
 from penstock.proto.model.server_status import StreamState

@@ -42,7 +42,7 @@ from penstock.enumerator.observer import (
 from penstock.enumerator.server.http.port import HttpPort
 from penstock.enumerator.server.metrics.families import Values, counter, gauge, histogram, new_registry
 from penstock.enumerator.server.metrics.gauges import CatalogGauges, LagGauges, ServiceGauges, StreamGauges, TopicGauges
-from penstock.enumerator.service_splits.events import ServicesMeasured, ServiceSplitEnded
+from penstock.enumerator.service_events import ServicesMeasured, ServiceSplitEnded
 from penstock.enumerator.subscriptions import Subscriptions
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import host_and_port

@@ -41,9 +41,8 @@ class ServiceSplitHandlers:
         """See the .proto."""
 
         def answer() -> pb.RequestServiceSplitResponse:
-            return calls.answer_to_message(
-                self._splits.request_service_split(calls.request_from_message(request), caller())
-            )
+            asked = calls.request_from_message(request)
+            return calls.answer_to_message(self._splits.request_service_split(asked, caller()))
 
         return answered("RequestServiceSplit", request, context, answer)
 
@@ -77,6 +76,7 @@ class ServiceSplitHandlers:
         """See the .proto."""
 
         def answer() -> pb.ListServiceSplitsResponse:
-            return calls.list_to_message(self._splits.list_service_splits(calls.listed_table(request)))
+            table = calls.listed_table(request)
+            return calls.list_to_message(self._splits.list_service_splits(table))
 
         return answered("ListServiceSplits", request, context, answer)

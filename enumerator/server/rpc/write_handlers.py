@@ -84,7 +84,8 @@ class WriteHandlers:
         """See the .proto."""
 
         def answer() -> pb.AbortWriteResponse:
-            self._writes.abort_write(calls.id_of(request), caller())
+            write = calls.id_of(request)
+            self._writes.abort_write(write, caller())
             return pb.AbortWriteResponse()
 
         return answered("AbortWrite", request, context, answer)
@@ -93,6 +94,7 @@ class WriteHandlers:
         """See the .proto."""
 
         def answer() -> pb.ListWritesResponse:
-            return calls.list_to_message(self._writes.list_writes(calls.listed_table(request)))
+            table = calls.listed_table(request)
+            return calls.list_to_message(self._writes.list_writes(table))
 
         return answered("ListWrites", request, context, answer)

@@ -38,6 +38,7 @@ NAMES = [
     "Table",
     "TableInstant",
     "TablePlan",
+    "WorkResult",
     "WriteResult",
     "__version__",
     "archive",
@@ -59,6 +60,7 @@ NAMES = [
     "savepoint",
     "savepoint_readers",
     "spark",
+    "work",
     "write",
 ]
 SPARK_NAMES = [
@@ -72,6 +74,7 @@ SPARK_NAMES = [
     "sql",
     "table",
     "with_source_watermark",
+    "work",
     "write",
 ]
 ERROR_NAMES = [

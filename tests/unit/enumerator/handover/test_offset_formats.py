@@ -23,7 +23,7 @@ from penstock.enumerator.handover.offset_formats import (
     parse_topics,
 )
 from penstock.enumerator.handover.offsets import MAX_OFFSET, MAX_PARTITION, MAX_PARTITIONS, MalformedOffsets, OffsetMap
-from penstock.proto.codec.hybrid_json import place_to_json
+from penstock.proto.codec.hybrid.places_json import place_to_json
 from penstock.proto.model.hybrid import KafkaPlace, PartitionPlace, Phase
 from penstock.proto.model.positions import InstantTime, Position
 

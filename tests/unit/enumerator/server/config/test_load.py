@@ -96,13 +96,16 @@ def test_flags_before_environment_before_file_before_defaults(file: pathlib.Path
         ("[limits]\nratePerSecnd = 1", r"{file}: unknown key 'limits.ratePerSecnd': did you mean ratePerSecond\?"),
         ('[tables.a]\npath = "x"\npollInterval = 1', r"unknown key 'tables.a.pollInterval': did you mean pollInterv"),
         ('[[acl]]\nprinciple = "*"\nrights = []', r"unknown key 'acl.0.principle': did you mean principal\?"),
-        ("zzz = 1", r"{file}: unknown key 'zzz': expected one of tables, catalog, addFrom, listen"),
+        (
+            "zzz = 1",
+            r"{file}: unknown key 'zzz': expected one of tables, catalog, services, services",
+        ),
         ('[limits]\ncalls = "many"', r"{file}: key 'limits.calls': got 'many', expected: a valid integer"),
         ("[limits]\ncalls = 0", r"{file}: limits.calls: got 0, expected 1 to 100000"),
         ("leaseMs = 5", r"{file}: leaseMs: got 5, expected 1000 to"),
         (
             '[[acl]]\nprincipal = "*"\nrights = ["raed"]',
-            r"'acl.0.rights.0': got 'raed', expected: 'read', 'plan', 'consume' or 'adm",
+            r"'acl.0.rights.0': got 'raed', expected: 'read', 'plan', 'consume', 'write' or 'adm",
         ),
         ('[[acl]]\nprincipal = "spark"\nrights = ["read"]', r"acl: principal: got 'spark', expected token:NAME"),
         ("[tables.a]\npollIntervalMs = 100", r"{file}: key 'tables.a.path' is missing"),

@@ -1,7 +1,7 @@
 """Encodes and decodes the values of hybrid reads as messages of `penstock.v1`.
 
 `Hybrid.access` contains the client settings and secrets of a process. It has no field and is never sent: the process
-that decodes a message sets its own. Decoding checks every length, count and number (`hybrid_checks`).
+that decodes a message sets its own. Decoding checks every length, count and number (`checks`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from penstock.proto.codec import checks as check
-from penstock.proto.codec import hybrid_checks
 from penstock.proto.codec.checks import position_from_message, position_to_message
+from penstock.proto.codec.hybrid import checks as hybrid_checks
 from penstock.proto.model.hybrid import (
     HandOverRules,
     Hybrid,

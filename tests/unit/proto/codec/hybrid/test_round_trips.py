@@ -37,7 +37,7 @@ from penstock.proto.model.splits import (
 )
 from penstock.proto.model.streams import NextBatch, Progress, StreamPoint, StreamScope
 from tests.plan_bytes import decode_plan, encode_plan
-from tests.unit.proto.codec.hybrid_values import (
+from tests.unit.proto.codec.hybrid.hybrid_values import (
     HYBRID,
     PLACE,
     PLAN,

@@ -41,7 +41,7 @@ from penstock.proto.model.splits import (
 from penstock.proto.model.streams import Progress, StreamPoint, TopicBatch
 from penstock.proto.v1 import penstock_pb2 as pb
 from tests.plan_bytes import decode_plan, encode_plan
-from tests.unit.proto.codec.hybrid_values import (
+from tests.unit.proto.codec.hybrid.hybrid_values import (
     HUGE,
     HYBRID,
     KEY,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from penstock.proto.codec import checks as check
-from penstock.proto.codec import hybrid_checks
+from penstock.proto.codec.hybrid import checks as hybrid_checks
 from penstock.proto.model.hybrid import KafkaPlace, PartitionPlace, Phase
 from penstock.proto.model.positions import Position
 
