@@ -95,9 +95,8 @@ class EnumeratorService:
             open_tables = reads if isinstance(reads, OpenTables) else OpenTables()
             reads, follows = reads or open_tables, follows or FollowedTables(open_tables)
         self.activity = activity or Activity(wall_ms, threading.Lock())
-        self.coordinator = coordinator or Coordinator(
-            clock_ms=clock_ms, settings=CoordinatorSettings(), observer=self.activity
-        )
+        settings = CoordinatorSettings()
+        self.coordinator = coordinator or Coordinator(clock_ms=clock_ms, settings=settings, observer=self.activity)
         chance = WHOLE_INTERVAL if poll_ms is None else random.Random().random
         self.watch = watch = TableWatch(lambda path: follows.probe(path), clock_ms, chance)
         self.plans = EmbeddedEnumerator(

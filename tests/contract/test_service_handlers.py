@@ -41,7 +41,6 @@ class Wire:
             **TableHandlers(None, Rights()).by_call(),
             **WriteHandlers(None).by_call(),
             **ServiceSplitHandlers(None).by_call(),
-            **ServiceSplitHandlers(None).by_call(),
         }
         handlers = SimpleNamespace(**own, **groups.by_call(), **others)
         service = pb.DESCRIPTOR.services_by_name["EnumeratorService"]
@@ -74,6 +73,7 @@ def test_handlers_cover_every_call_of_the_service() -> None:
         **GroupHandlers(None).by_call(),
         **TableHandlers(None, Rights()).by_call(),
         **WriteHandlers(None).by_call(),
+        **ServiceSplitHandlers(None).by_call(),
     }
     reading = {name for name in METHODS if callable(getattr(EnumeratorHandlers, name, None))}
     assert reading | set(groups) == set(METHODS)
