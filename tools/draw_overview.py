@@ -1,4 +1,4 @@
-"""Draws docs/images/overview.svg: table, topic, enumerator, readers and engines. `--check` fails if it is out of date.
+"""Draws docs/images/overview.svg: table, topic, readers, enumerator, writer, engines. `--check` fails if it is old.
 
 To change the picture, change the boxes and arrows in `DRAWING`. The colours follow the browser's light or dark scheme.
 The picture has its own background, so that it is readable on a page with the other scheme.
@@ -13,7 +13,7 @@ from html import escape
 from typing import Final
 
 TARGET: Final = pathlib.Path(__file__).resolve().parents[1] / "docs" / "images" / "overview.svg"
-WIDTH, HEIGHT = 985, 410
+WIDTH, HEIGHT = 985, 480
 LINE_HEIGHT: Final = 18
 
 STYLE: Final = """
@@ -85,21 +85,24 @@ class Arrow:
 
 
 DRAWING: Final[tuple[Box | Arrow, ...]] = (
-    Box(30, 30, 210, 190, "Hudi table", ("timeline in .hoodie/", "base files (Parquet)", "log files (Avro, Parquet)")),
-    Box(30, 290, 210, 90, "Kafka topic", ("that fills the table",)),
-    Box(400, 30, 250, 110, "Enumerator", ("plans commits as splits", "assigns splits, keeps positions"), own=True),
-    Box(400, 215, 250, 165, "Readers", ("merge base and log files", "decode topic records", "return Arrow"), own=True),
-    Box(790, 30, 165, 350, ""),
-    Box(805, 45, 135, 68, "Python", ("Arrow, consumers",), own=True),
-    Box(805, 129, 135, 68, "Spark", ("batch, stream",), own=True),
-    Box(805, 213, 135, 68, "Command line", ("files, stdout",), own=True),
-    Box(805, 297, 135, 68, "Your engine", ("gRPC, Arrow",)),
-    Arrow(((240, 85), (394, 85)), "commits, metadata", (258, 76), dashed=True),
-    Arrow(((240, 180), (320, 180), (320, 265), (394, 265)), "files", (252, 171)),
-    Arrow(((240, 335), (394, 335)), "after the hand-over", (254, 326)),
-    Arrow(((525, 140), (525, 209)), "splits", (535, 180), dashed=True),
-    Arrow(((656, 85), (784, 85)), "plan, commit", (680, 76), dashed=True, both=True),
-    Arrow(((650, 297), (784, 297)), "rows", (704, 288)),
+    Box(30, 30, 210, 90, "Kafka topic", ("that fills the table",)),
+    Box(30, 180, 210, 270, "Hudi table", ("timeline in .hoodie/", "base files (Parquet)", "log files (Avro, Parquet)")),
+    Box(400, 30, 250, 120, "Readers", ("merge base and log files", "decode topic records", "return Arrow"), own=True),
+    Box(400, 205, 250, 90, "Enumerator", ("plans commits as splits", "assigns splits, keeps positions"), own=True),
+    Box(400, 350, 250, 100, "Writer", ("assigns rows to file groups", "commits files with positions"), own=True),
+    Box(790, 30, 165, 420, ""),
+    Box(805, 45, 135, 84, "Python", ("Arrow, consumers",), own=True),
+    Box(805, 147, 135, 84, "Spark", ("batch, stream",), own=True),
+    Box(805, 249, 135, 84, "Command line", ("files, sync",), own=True),
+    Box(805, 351, 135, 84, "Your engine", ("gRPC, Arrow",)),
+    Arrow(((240, 65), (394, 65)), "after the hand-over", (254, 56)),
+    Arrow(((240, 215), (320, 215), (320, 120), (394, 120)), "files", (252, 206)),
+    Arrow(((240, 268), (394, 268)), "commits, metadata", (258, 259), dashed=True),
+    Arrow(((400, 400), (246, 400)), "files, commits", (278, 391)),
+    Arrow(((525, 205), (525, 156)), "splits", (535, 185), dashed=True),
+    Arrow(((650, 90), (784, 90)), "rows", (704, 81)),
+    Arrow(((656, 250), (784, 250)), "plan, commit", (680, 241), dashed=True, both=True),
+    Arrow(((790, 400), (656, 400)), "rows, changes", (678, 391)),
 )  # fmt: skip
 
 
@@ -108,7 +111,7 @@ def drawing() -> str:
     elements = [element for part in DRAWING for element in part.svg()]
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
-        'aria-label="A Hudi table and its Kafka topic, the enumerator, the readers, and the engines that use them">'
+        'aria-label="A Hudi table and its Kafka topic, the readers, the enumerator, the writer, and the engines">'
     )
     marker = (
         '<defs><marker id="head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '

@@ -1,4 +1,4 @@
-"""The tables, server, certificates and tokens that the pages name, and the values that replace their names."""
+"""The tables, server, topic, certificates and tokens that the pages name, and the values that replace their names."""
 
 from __future__ import annotations
 
@@ -18,10 +18,16 @@ import pyarrow.parquet as pq
 from penstock.engine.demo.sample import packaged_data, unpack_table
 from penstock.enumerator.server.run import serve
 from tests.certificates import Authority
+from tests.unit.engine.sync.topics.debezium_events import Events, simulated_events, value_schema
 
 SERVED = "127.0.0.1:7432"
 """The server's address on every page. A page that starts a server gets a free port for it; the others share one
 server."""
+
+BROKER: Final = "//broker1:9092"
+"""The address of the Kafka broker on every page."""
+TOPIC: Final = "shop.public.orders"
+"""Its topic, of Debezium's events."""
 
 CONNECT: Final = "sc://127.0.0.1:15002"
 """The URL of the Spark Connect server on every page."""
@@ -34,6 +40,7 @@ class World:
     lake: pathlib.Path
     etc: pathlib.Path
     server: str
+    brokers: str
 
     @property
     def environment(self) -> dict[str, str]:
@@ -49,6 +56,7 @@ class World:
             "/checkpoints": str(folder / "checkpoints"),
             '"lake/': f'"{folder}/lake/',  # Spark's JVM, started before, has another working directory
             '"checkpoints/': f'"{folder}/checkpoints/',
+            BROKER: f"//{self.brokers}",
             SERVED: served,
             CONNECT: connect,
         }
@@ -65,7 +73,7 @@ def with_names(text: str, names: Mapping[str, str]) -> str:
 
 @contextlib.contextmanager
 def world(folder: pathlib.Path) -> Iterator[World]:
-    """Creates the tables and one server for both."""
+    """Creates the tables and one server for both, and a topic on a simulated broker."""
     lake, etc = folder / "lake", folder / "etc"
     unpack_table(packaged_data(), lake / "orders")
     _write_clicks(lake / "clicks")
@@ -74,9 +82,26 @@ def world(folder: pathlib.Path) -> Iterator[World]:
         {"orders": str(lake / "orders"), "clicks": str(lake / "clicks")}, "127.0.0.1:0", poll_interval_ms=200
     )
     try:
-        yield World(lake, etc, server.address)
+        with simulated_events() as events:
+            _send_orders(events)
+            yield World(lake, etc, server.address, events.brokers)
     finally:
         server.stop(5)
+
+
+def _send_orders(events: Events) -> None:
+    """Forty orders of five hours, of which some change, and some are deleted."""
+    events.schema = value_schema(placed_at="string", amount="int64")
+    for image in events.schema["fields"][:2]:
+        image["fields"][1]["name"] = "io.debezium.time.ZonedTimestamp"
+    begin = dt.datetime(2026, 11, 20, 8, tzinfo=dt.UTC)
+    for number in range(40):
+        placed = begin + dt.timedelta(minutes=7 * number)
+        events.upsert(TOPIC, {"id": number, "placed_at": placed.isoformat(), "amount": number})
+    for number in range(0, 40, 10):
+        events.upsert(TOPIC, {**events.rows[TOPIC][number], "amount": 100})
+        events.delete(TOPIC, number + 1)
+    events.producer.flush(60)
 
 
 def _fill(etc: pathlib.Path) -> None:

@@ -34,7 +34,7 @@ def test_picture_matches_its_source(tool: ModuleType, tmp_path: pathlib.Path, mo
 def test_picture_has_every_part_in_both_colour_schemes(tool: ModuleType) -> None:
     picture = ET.fromstring(tool.drawing())
     texts = {element.text for element in picture.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"Hudi table", "Kafka topic", "Enumerator", "Readers", "Spark", "Python", "Command line"} <= texts
+    assert {"Hudi table", "Kafka topic", "Enumerator", "Readers", "Writer", "Spark", "Python", "Command line"} <= texts
     style = next(picture.iter("{http://www.w3.org/2000/svg}style")).text or ""
     assert "prefers-color-scheme: dark" in style
 

@@ -23,9 +23,11 @@ from tests.interop.hudi_topics import connection, shaped
 
 
 def run_sink(spark: SparkSession, request: dict[str, Any]) -> None:
-    """A streaming query from the topic into the table, from its checkpoint to the current end of the topic."""
+    """A streaming query from the topic into the table, from its checkpoint, or `starting`, to the current end of the
+    topic."""
     raw = spark.readStream.format("kafka").options(**connection(request)).option("subscribe", request["topic"])
-    raw = raw.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", request["at_most"])
+    raw = raw.option("startingOffsets", request.get("starting", "earliest"))
+    raw = raw.option("maxOffsetsPerTrigger", request["at_most"])
     write = penstock.spark.sink(request["path"], checkpoint=request["checkpoint"], **request["sink"])
     query = shaped(raw.load(), request).writeStream.foreachBatch(write).trigger(availableNow=True)
     query.option("checkpointLocation", request["checkpoint"]).start().awaitTermination()

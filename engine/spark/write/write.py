@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from penstock.engine.spark.write.changelog import upserted_rows
 from penstock.engine.spark.write.input import data_columns, quoted, refuse_frame, refuse_random_rows
 from penstock.engine.spark.write.rows import tagged_rows
 from penstock.engine.write.operations import parse_operation
@@ -35,6 +36,9 @@ def write(
 
     * operation: `upsert`, `insert`, `bulk_insert`, `delete`, `insert_overwrite` or `insert_overwrite_table`, as in
       `penstock.write`, which also describes the other arguments.
+    * Changes, which have the columns `_change_type` and `_change_seq` of `query=cdc`, are applied by `upsert`: of each
+      key the change with the highest `_change_seq` is its row (`+I`, `+U`), or deletes it (`-U`, `-D`). Not if the
+      table has a column `_change_type`.
     * The folder of the table must be on a file system that the driver and all executors share.
 
     The data frame is evaluated once, before the timeline changes, and Spark keeps the result until the write ends:
@@ -84,7 +88,8 @@ def planned_write(path: str, options: WriteOptions) -> PlannedWrite:
 def write_frame(planned: PlannedWrite, df: DataFrame) -> WriteResult:
     """Carries out a planned write. Errors of `write`."""
     refuse_random_rows(df, planned.settings.where)
-    columns = data_columns(df, planned)
-    frame = df.select(*map(quoted, columns.names))
+    upserted = upserted_rows(df, planned)
+    columns = data_columns(upserted, planned)
+    frame = upserted.select(*map(quoted, columns.names))
     with tagged_rows(planned, frame, columns) as rows:
         return planned.run(rows)

@@ -22,10 +22,14 @@ Row = tuple[str, int, str]
 
 def create(path: pathlib.Path, kind: str = "merge_on_read", index: str = "bucket", **more: object) -> str:
     """An empty table of two buckets, or with another index."""
-    settings: dict[str, object] = {"table_type": kind, "index": index, "buckets": 2 if index == "bucket" else None}
-    penstock.create_table(
-        str(path), SCHEMA, record_key="id", partition_by="city", ordering="seq", **{**settings, **more}
-    )
+    settings: dict[str, object] = {
+        "partition_by": "city",
+        "ordering": "seq",
+        "table_type": kind,
+        "index": index,
+        "buckets": 2 if index == "bucket" else None,
+    }
+    penstock.create_table(str(path), SCHEMA, record_key="id", **{**settings, **more})
     return str(path)
 
 
