@@ -98,6 +98,7 @@ parts: java .venv/.ready wheel ## measure planning, the service, streams, topics
 	@$(WHEEL_PY) -m bench.streaming
 	@$(WHEEL_PY) -m bench.hybrid
 	@$(WHEEL_PY) -m bench.writes
+	@$(WHEEL_PY) -m bench.spark_writes
 
 java:
 	@bash tools/need_java.sh

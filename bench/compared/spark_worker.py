@@ -14,6 +14,9 @@ Requests, answered by `{"ok": …}` or `{"error": text}`:
     {"do": "write", "path", "select", "options"}                            a write by Hudi
     {"do": "parquet", "path", "select"}                                     rows as plain Parquet files
     {"do": "sql", "text"}                                                   a statement, such as a call of a service
+    {"do": "write_penstock", "path", "select", "operation", "objects"}      a write by Penstock (`bench.writing`)
+    {"do": "stream_penstock", "path", "rows", "operation"}                  micro-batches into Penstock's sink
+    {"do": "shuffled", "after": stage}                                      bytes that later stages wrote for shuffles
 A query's answer: {"values", "wall_s", "plan"}.
 """
 
@@ -156,6 +159,42 @@ def sql(spark, request):
     spark.sql(request["text"]).collect()
 
 
+def shuffled(spark, request):
+    """[number of the newest stage, bytes that the stages after `after` wrote for shuffles]."""
+    context = spark.sparkContext
+    no_quantiles, no_tasks = context._gateway.new_array(context._jvm.double, 0), context._jvm.java.util.ArrayList()
+    context._jsc.sc().listenerBus().waitUntilEmpty()
+    stages = context._jsc.sc().statusStore().stageList(None, False, False, no_quantiles, no_tasks)
+    bytes_of = {stage.stageId(): stage.shuffleWriteBytes() for stage in map(stages.apply, range(stages.size()))}
+    after = request["after"]
+    return [max(bytes_of, default=after), sum(size for stage, size in bytes_of.items() if stage > after)]
+
+
+def write_penstock(spark, request):
+    """One write by Penstock."""
+    from bench.writing import spark_requests
+
+    spark_requests.write(spark, request)
+
+
+def stream_penstock(spark, request):
+    """The micro-batches of a stream by Penstock's sink."""
+    from bench.writing import spark_requests
+
+    return spark_requests.stream(spark, request)
+
+
+ANSWERS = {
+    "query": query,
+    "write": write,
+    "parquet": parquet,
+    "sql": sql,
+    "write_penstock": write_penstock,
+    "stream_penstock": stream_penstock,
+    "shuffled": shuffled,
+}
+
+
 def main():
     """Answers until stdin ends. Spark's own output goes to stderr; stdout carries only answers."""
     parser = argparse.ArgumentParser()
@@ -172,9 +211,7 @@ def main():
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            result = {
-                "ok": {"query": query, "write": write, "parquet": parquet, "sql": sql}[request["do"]](spark, request)
-            }
+            result = {"ok": ANSWERS[request["do"]](spark, request)}
         except Exception:  # noqa: BLE001 - reported to the bench, which stops
             result = {"error": traceback.format_exc()[-6000:]}
         print(json.dumps(result), file=answers, flush=True)
