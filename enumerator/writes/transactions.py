@@ -64,6 +64,9 @@ class WriteTransactions:
         self._path_of(write.table)
         self._require_timelines()
         event = ev.BeginWrite(id=write, request_id=request_id, spec=spec, principal=principal)
+        if any(each.id.owner == write.owner and not each.is_open for each in self._live_of(write.table)):
+            with self._timeline(write.table) as timeline:
+                self._carry_on(write.table, timeline)  # a later epoch begins after it
         known = self._coordinator.handle(event)
         if known.state is WriteState.REQUESTED:
             with self._timeline(write.table) as timeline:
@@ -137,7 +140,7 @@ class WriteTransactions:
     def list_writes(self, table: str = "") -> tuple[WriteSummary, ...]:
         """See `WriteService.list_writes`."""
         now_ms = self._clock_ms()
-        writes = self._coordinator.read(lambda state: _live_writes(state, table))
+        writes = self._live_of(table)
         return tuple(
             WriteSummary(
                 id=each.id,
@@ -160,7 +163,7 @@ class WriteTransactions:
 
     def _recover_table(self, table: str) -> None:
         with self._timeline(table) as timeline:
-            for write in self._coordinator.read(lambda state: _live_writes(state, table)):
+            for write in self._live_of(table):
                 if write.instant and write.state is not WriteState.FAILED:
                     timeline.take_over(InstantTime(write.instant))
             self._carry_on(table, timeline)
@@ -177,12 +180,12 @@ class WriteTransactions:
         if is_due:
             timeline = self._open(table)  # not under the lock: a commit may wait long for Hudi's
             self._renew_heartbeats(table, timeline)
-        if any(not each.is_open for each in self._coordinator.read(lambda state: _live_writes(state, table))):
+        if any(not each.is_open for each in self._live_of(table)):
             with self._timeline(table) as timeline:
                 self._carry_on(table, timeline)
 
     def _carry_on(self, table: str, timeline: TableTimeline) -> None:
-        for write in self._coordinator.read(lambda state: _live_writes(state, table)):
+        for write in self._live_of(table):
             if not write.is_open:
                 self._try(write.id, "go on", lambda write=write: self._carry_on_write(write, timeline))  # type: ignore[misc]
 
@@ -222,7 +225,7 @@ class WriteTransactions:
                 self._try(write.id, "roll back", lambda: self._carry_on_write(refused, timeline))
 
     def _renew_heartbeats(self, table: str, timeline: TableTimeline) -> None:
-        for write in self._coordinator.read(lambda state: _live_writes(state, table)):
+        for write in self._live_of(table):
             if write.instant and write.state is not WriteState.FAILED:
                 instant = InstantTime(write.instant)
                 self._try(write.id, "renew the heartbeat", lambda instant=instant: timeline.beat(instant))  # type: ignore[misc]
@@ -248,6 +251,9 @@ class WriteTransactions:
 
     def _tables(self) -> list[str]:
         return self._coordinator.read(lambda state: sorted(name for name, each in state.writes.items() if each.live))
+
+    def _live_of(self, table: str) -> list[Write]:
+        return self._coordinator.read(lambda state: _live_writes(state, table))
 
     def _live(self, write: WriteId) -> Write | None:
         """The write, unless it has ended."""
