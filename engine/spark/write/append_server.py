@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.engine.spark.write.written_batches import owner_of_stream
+from penstock.engine.write.service.owners import new_owner, owner_of_stream
 from penstock.engine.write.service.remote_transaction import (
     RemoteTransaction,
     WriteServer,
     attached,
-    new_owner,
     renewing,
     start_of,
     write_server,

@@ -6,7 +6,6 @@ the stream and the number of the batch (`written_batches`).
 
 from __future__ import annotations
 
-import itertools
 import logging
 import time
 from collections.abc import Iterator, Mapping
@@ -20,10 +19,9 @@ from penstock.engine.spark.write.written_batches import (
     ArchivedBatches,
     Batch,
     BatchSearch,
-    first_epoch,
-    owner_of_stream,
 )
 from penstock.engine.write.planned_write import AlreadyWritten, WriteOptions
+from penstock.engine.write.service.owners import epochs_from, owner_of_stream
 from penstock.engine.write.service.remote_transaction import write_server
 from penstock.enumerator.handover.offset_formats import MAX_IDENTIFIER_CHARS
 from penstock.proto.errors import ConfigurationError
@@ -53,7 +51,7 @@ class Sink:
     """The name of the stream in commits; '' for the id of the query."""
     checkpoint: str
     """The folder of the query's checkpoint."""
-    epochs: Iterator[int] = field(default_factory=lambda: itertools.count(1), repr=False, compare=False)
+    epochs: Iterator[int] = field(default_factory=lambda: epochs_from(0), repr=False, compare=False)
     """The epochs of its writes on a server."""
     _archived: ArchivedBatches = field(default_factory=dict, repr=False, compare=False)
 
@@ -146,7 +144,7 @@ def sink(
         metadata=metadata,
         server=write_server(server, server_options),
     )
-    epochs = itertools.count(first_epoch(time.time_ns() // 1_000_000))
+    epochs = epochs_from(time.time_ns() // 1_000_000)
     return Sink(str(path), options, identifier, str(checkpoint), epochs)
 
 

@@ -29,8 +29,9 @@ from penstock.engine.spark.write.data_source_writer import (
 )
 from penstock.engine.spark.write.sink import STREAM_WAY, check_identifier
 from penstock.engine.spark.write.source_positions import source_positions
-from penstock.engine.spark.write.written_batches import Batch, BatchSearch, first_epoch
+from penstock.engine.spark.write.written_batches import Batch, BatchSearch
 from penstock.engine.write.planned_write import AlreadyWritten
+from penstock.engine.write.service.owners import epochs_from
 from penstock.proto.errors import InvariantViolation
 from penstock.table.hudi_table import HudiTable
 from penstock.writer.transaction.task_write import BegunWrite
@@ -91,7 +92,7 @@ def append_stream_writer(options: Mapping[str, str], schema: StructType, *, over
     refuse_options(options, OPTIONS | _OPTIONS_OF_STREAM)
     identifier = options.get("identifier", "")
     check_identifier(identifier)
-    epoch = first_epoch(time.time_ns() // 1_000_000)
+    epoch = next(epochs_from(time.time_ns() // 1_000_000))
     server = AppendServer.of(options, identifier=identifier, epoch=epoch)
     append = planned_append(options, schema, server, overwrite=overwrite, way=STREAM_WAY)
     return AppendStreamWriter(append, identifier, options.get("checkpointlocation", ""))

@@ -6,7 +6,6 @@ Source: Hudi `HoodieStreamingSink`, `CommitUtils.getValidCheckpointForCurrentWri
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
@@ -16,28 +15,13 @@ from penstock.enumerator.handover.commit_offsets import SPARK_SINK
 from penstock.enumerator.handover.offset_formats import parse_sink
 from penstock.enumerator.handover.offsets import MalformedOffsets
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.model.names import sanitized_name
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.settled_reads import read_current
 
-EPOCH_BITS: Final = 10
-"""Epochs of a stream are milliseconds times 2^EPOCH_BITS: a driver that starts later has higher ones, also if the one
-before counted up for each of its batches."""
 QUERY: Final = "penstock.streaming.query.id"
 """The key of the query's id in the metadata of a commit. A query keeps its id with its checkpoint."""
-
-
-def owner_of_stream(name: str) -> str:
-    """The owner of a stream's writes on a server: the same for each driver that runs the stream, so that a later one
-    fences an earlier one, and for no other stream."""
-    return sanitized_name(f"stream-{name[:80]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}")
-
-
-def first_epoch(start_ms: int) -> int:
-    """The first epoch of a driver that started at this time."""
-    return start_ms << EPOCH_BITS
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from penstock.engine.connect import enumerator_for
+from penstock.engine.write.service.owners import new_owner
 from penstock.engine.write.service.served_timeline import compressed
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError, PenstockError, StorageError, TableError, WriteConflict
-from penstock.proto.model.names import sanitized_name
+from penstock.proto.model.access import ServerAccess
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.writes import (
     MAX_GROUPS_A_LEASE,
@@ -43,6 +42,9 @@ from penstock.writer.transaction.kept_settings import changed_setting
 from penstock.writer.transaction.markers import attempt_folder
 from penstock.writer.transaction.transaction import Transaction, WriteEnvironment, metadata_action
 
+if TYPE_CHECKING:
+    from penstock.proto.client.client import EnumeratorClient
+
 RETRY: Final = RetryPolicy(timeout_ms=120_000)
 """How long a writer waits for a server that is away."""
 _T = TypeVar("_T")
@@ -60,7 +62,7 @@ class WriteServer:
     """Its write transactions."""
     tables: Enumerator
     """Its tables."""
-    owner: str = field(default_factory=lambda: new_owner())
+    owner: str = field(default_factory=new_owner)
     """The name of the writer; by default one of this write alone."""
     epoch: int = 1
     """Its epoch: a later one of the same owner fences this one."""
@@ -88,11 +90,6 @@ class WriteServer:
         return cast("_T", answer)
 
 
-def new_owner() -> str:
-    """A name that no other write has, with machine and process for operators."""
-    return sanitized_name(f"{socket.gethostname()[:80]}-{os.getpid()}-{uuid.uuid4().hex[:12]}")
-
-
 def write_server(server: str | None, options: Mapping[str, str] | None) -> WriteServer | None:
     """The server at HOST:PORT, reached with the options `serverCa`, `serverCert`, `serverKey`, `serverToken`; None
     without one. ConfigurationError for other options, and for options without a server."""
@@ -100,11 +97,19 @@ def write_server(server: str | None, options: Mapping[str, str] | None) -> Write
         if options:
             raise ConfigurationError(f"server_options: got {', '.join(sorted(options))[:200]} without a server")
         return None
-    parsed = parse_options({**(options or {}), "server": server}, entry_point=EntryPoint.CONSUMER, environment={})
+    client = server_client(server, options or {})
+    return WriteServer(address=server, service=client, tables=enumerator_for(server, _access(server, options or {})))
+
+
+def server_client(server: str, options: Mapping[str, str]) -> EnumeratorClient:
+    """A client of the server. ConfigurationError as `write_server`."""
     from penstock.proto.client.client import EnumeratorClient
 
-    client = EnumeratorClient(server, access=parsed.access)
-    return WriteServer(address=server, service=client, tables=enumerator_for(server, parsed.access))
+    return EnumeratorClient(server, access=_access(server, options))
+
+
+def _access(server: str, options: Mapping[str, str]) -> ServerAccess:
+    return parse_options({**options, "server": server}, entry_point=EntryPoint.CONSUMER, environment={}).access
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from penstock.engine.spark.write import stream_writer as stream_writer_module
 from penstock.engine.spark.write.appended_files import Append, AppendReport
 from penstock.engine.spark.write.data_source_writer import append_writer
 from penstock.engine.spark.write.stream_writer import AppendStreamWriter, append_stream_writer
-from penstock.engine.spark.write.written_batches import first_epoch, owner_of_stream
+from penstock.engine.write.service.owners import epochs_from, owner_of_stream
 from penstock.engine.write.service.served_timeline import ServedTimeline
 from penstock.enumerator.server.run import RunningServer, serve
 from penstock.proto.client.client import EnumeratorClient
@@ -119,7 +119,7 @@ def test_driver_that_starts_again_fences_the_earlier_one(
     of_earlier = task(earlier.append, [("a", 1, "oslo")], query="q")
     later = stream(server)
     of_later = task(later.append, [("a", 1, "oslo")], query="q")
-    assert open_writes(server) == [(owner_of_stream("q"), first_epoch(2_000))]
+    assert open_writes(server) == [(owner_of_stream("q"), next(epochs_from(2_000)))]
     with pytest.raises(Fenced, match="a later epoch of its owner began"):
         earlier.commit([of_earlier], 0)
     stream(server).commit([of_later], 0)

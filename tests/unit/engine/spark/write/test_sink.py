@@ -17,10 +17,10 @@ from penstock.engine.spark.write.written_batches import (
     ArchivedBatches,
     BatchSearch,
     WrittenBatch,
-    owner_of_stream,
 )
 from penstock.engine.write.planned_write import AlreadyWritten, PlannedWrite, WriteOptions, open_write
 from penstock.engine.write.results import WriteResult
+from penstock.engine.write.service.owners import owner_of_stream
 from penstock.engine.write.service.served_timeline import ServedTimeline
 from penstock.enumerator.handover.commit_offsets import SPARK_SINK
 from penstock.enumerator.server.run import serve
