@@ -126,6 +126,7 @@ def _begin(tables: Mapping[str, TableWrites], event: ev.BeginWrite, now_ms: int,
     writes = _writes_of(tables, event.id.table)
     known = writes.get(event.id)
     if known is not None:
+        _check_principal(known, event.principal)
         if known.request_id != event.request_id:
             raise Fenced(f"{event.id}: another process has begun this epoch: begin a later one")
         write = _open_write(tables, event.id, event.principal, also_requested=True)
