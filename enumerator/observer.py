@@ -19,6 +19,7 @@ from penstock.proto.model.reports import SplitReport
 if TYPE_CHECKING:
     from penstock.proto.model.groups import GroupLag
     from penstock.proto.model.server_status import StreamStatus
+    from penstock.proto.model.writes import WriteState
 
 
 class SplitEvent(enum.StrEnum):
@@ -291,6 +292,30 @@ class StreamsMeasured:
     """All registered streams, by table and name."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableWritesMeasured:
+    """The write transactions of a table."""
+
+    writes: Mapping[WriteState, int]
+    """How many have not ended, by state."""
+    groups: int
+    """File groups and partitions that they hold."""
+    oldest_s: Mapping[WriteState, float]
+    """The longest time that one of them has been in its state."""
+    ended: Mapping[str, int]
+    """How many have ended since the event before, by `completed` or the value of their `WriteEnd`."""
+    conflicts: int
+    """How often a lease was refused since the event before."""
+
+
+@dataclass(frozen=True, slots=True)
+class WritesMeasured:
+    """The write transactions of all tables. It replaces the event before it."""
+
+    tables: Mapping[str, TableWritesMeasured]
+    """By table."""
+
+
 @dataclass(frozen=True, slots=True)
 class EpochAcquired:
     """The process writes its state under this epoch."""
@@ -361,6 +386,7 @@ Observation = (
     | RecordsExpired
     | WatermarkPlanned
     | StreamsMeasured
+    | WritesMeasured
     | EpochAcquired
     | TokensLoaded
     | DurationMeasured

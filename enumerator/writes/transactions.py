@@ -18,8 +18,9 @@ from penstock.enumerator.core.state import State
 from penstock.enumerator.core.writes import events as ev
 from penstock.enumerator.core.writes.state import Write
 from penstock.enumerator.log import log_event
+from penstock.enumerator.writes.measure import WriteMeter
 from penstock.enumerator.writes.table_timeline import BegunInstant, TableTimeline, Timelines
-from penstock.proto.errors import ConfigurationError, PenstockError, StorageError, code_and_text
+from penstock.proto.errors import ConfigurationError, PenstockError, StorageError, WriteConflict, code_and_text
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.writes import (
     BegunWrite,
@@ -54,6 +55,7 @@ class WriteTransactions:
         self._timelines = timelines
         self._clock_ms = clock_ms
         self._beat_ms = clock_ms()
+        self._meter = WriteMeter()
         self._locks: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
         self._guard = threading.Lock()
 
@@ -106,7 +108,11 @@ class WriteTransactions:
 
     def lease_groups(self, write: WriteId, touched: TouchedGroups, principal: str = "") -> None:
         """See `WriteService.lease_groups`."""
-        self._coordinator.handle(ev.LeaseGroups(id=write, touched=touched, principal=principal))
+        try:
+            self._coordinator.handle(ev.LeaseGroups(id=write, touched=touched, principal=principal))
+        except WriteConflict:
+            self._meter.conflict(write.table)
+            raise
 
     def renew_write(self, write: WriteId, progress: WriteProgress, principal: str = "") -> int:
         """See `WriteService.renew_write`."""
@@ -175,6 +181,12 @@ class WriteTransactions:
             self._beat_ms = self._clock_ms()
         for table in self._tables():
             self._try(table, "go on", lambda table=table: self._tick_table(table, is_due=is_due))  # type: ignore[misc]
+
+    def measure(self) -> None:
+        """Observes the writes of all tables. Call it after `tick`."""
+        now_ms = self._clock_ms()
+        measured = self._coordinator.read(lambda state: self._meter.measure(state.writes, now_ms))
+        self._coordinator.observer.observe(measured)
 
     def _tick_table(self, table: str, *, is_due: bool) -> None:
         if is_due:

@@ -14,7 +14,7 @@ log = logging.getLogger("penstock.enumerator.writes")
 
 
 class WriteThread:
-    """Calls `recover` once, and then `tick` again and again."""
+    """Calls `recover` once, and then `tick` and `measure` again and again."""
 
     def __init__(self, writes: WriteTransactions) -> None:
         self._writes = writes
@@ -37,5 +37,6 @@ class WriteThread:
         while not self._stopped.wait(TICK_S):
             try:
                 self._writes.tick()
+                self._writes.measure()
             except Exception:
                 log.exception("writes: unexpected exception")

@@ -38,10 +38,11 @@ from penstock.enumerator.observer import (
     TokensLoaded,
     TopicMeasured,
     WatermarkPlanned,
+    WritesMeasured,
 )
 from penstock.enumerator.server.http.port import HttpPort
 from penstock.enumerator.server.metrics.families import Values, counter, gauge, histogram, new_registry
-from penstock.enumerator.server.metrics.gauges import CatalogGauges, LagGauges, StreamGauges, TopicGauges
+from penstock.enumerator.server.metrics.gauges import CatalogGauges, LagGauges, StreamGauges, TopicGauges, WriteMetrics
 from penstock.enumerator.subscriptions import Subscriptions
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import host_and_port
@@ -96,6 +97,7 @@ class Metrics:
         self.registry.register(self._state)
         self._streams = StreamGauges(max_names)
         self.registry.register(self._streams)
+        self._writes = WriteMetrics(registry, max_names, self._tables.of)
         self._subscriptions = self._subscribe()
 
     def observe(self, event: Observation) -> None:
@@ -118,6 +120,7 @@ class Metrics:
         subscriptions.subscribe(RecordsExpired, lambda event: self._lost.inc(event.records))
         subscriptions.subscribe(WatermarkPlanned, self._state.set_watermark)
         subscriptions.subscribe(StreamsMeasured, self._streams.set)
+        subscriptions.subscribe(WritesMeasured, self._writes.set)
         subscriptions.subscribe(EpochAcquired, self._state.set_epoch)
         subscriptions.subscribe(TokensLoaded, self._state.set_tokens)
         subscriptions.subscribe(SplitReported, self._split_reported)
