@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.enumerator.catalog_events import CatalogEvent
-from penstock.enumerator.service_events import ServiceEvent
+from penstock.enumerator.write_events import WriteObservation
 from penstock.proto.model.group_status import GroupAlignment
 from penstock.proto.model.hybrid import Phase
 from penstock.proto.model.reports import SplitReport
@@ -357,7 +357,7 @@ Observation = (
     | TableMeasured
     | TableChecked
     | CatalogEvent
-    | ServiceEvent
+    | WriteObservation
     | TopicMeasured
     | RecordsExpired
     | WatermarkPlanned

@@ -59,8 +59,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "factory shared_consumer",
     ),
     "enumerator": (
-        "call_waits catalog_events clocks log observer report_totals service_events "
-        "subscriptions tick_thread visibility",
+        "call_waits catalog_events clocks log observer report_totals write_events subscriptions tick_thread visibility",
         "planning",
         "continuous",
         "snapshots handover",

@@ -26,8 +26,8 @@ from penstock.enumerator.observer import (
     TableChecked,
     WatermarkPlanned,
 )
-from penstock.enumerator.service_events import ServicesMeasured
 from penstock.enumerator.subscriptions import Subscriptions
+from penstock.enumerator.write_events import ServicesMeasured
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.model.server_status import StreamStatus

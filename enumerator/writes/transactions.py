@@ -18,8 +18,9 @@ from penstock.enumerator.core.state import State
 from penstock.enumerator.core.writes import events as ev
 from penstock.enumerator.core.writes.state import Write
 from penstock.enumerator.log import log_event
+from penstock.enumerator.writes.measure import WriteMeter
 from penstock.enumerator.writes.table_timeline import BegunInstant, TableTimeline, Timelines
-from penstock.proto.errors import ConfigurationError, PenstockError, StorageError, code_and_text
+from penstock.proto.errors import ConfigurationError, PenstockError, StorageError, WriteConflict, code_and_text
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.writes import (
     BegunWrite,
@@ -54,6 +55,7 @@ class WriteTransactions:
         self._timelines = timelines
         self._clock_ms = clock_ms
         self._beat_ms = clock_ms()
+        self._meter = WriteMeter()
         self._locks: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
         self._guard = threading.Lock()
 
@@ -64,6 +66,9 @@ class WriteTransactions:
         self._path_of(write.table)
         self._require_timelines()
         event = ev.BeginWrite(id=write, request_id=request_id, spec=spec, principal=principal)
+        if any(each.id.owner == write.owner and not each.is_open for each in self._live_of(write.table)):
+            with self._timeline(write.table) as timeline:
+                self._carry_on(write.table, timeline)  # a later epoch begins after it
         known = self._coordinator.handle(event)
         if known.state is WriteState.REQUESTED:
             with self._timeline(write.table) as timeline:
@@ -103,7 +108,11 @@ class WriteTransactions:
 
     def lease_groups(self, write: WriteId, touched: TouchedGroups, principal: str = "") -> None:
         """See `WriteService.lease_groups`."""
-        self._coordinator.handle(ev.LeaseGroups(id=write, touched=touched, principal=principal))
+        try:
+            self._coordinator.handle(ev.LeaseGroups(id=write, touched=touched, principal=principal))
+        except WriteConflict:
+            self._meter.conflict(write.table)
+            raise
 
     def renew_write(self, write: WriteId, progress: WriteProgress, principal: str = "") -> int:
         """See `WriteService.renew_write`."""
@@ -137,7 +146,7 @@ class WriteTransactions:
     def list_writes(self, table: str = "") -> tuple[WriteSummary, ...]:
         """See `WriteService.list_writes`."""
         now_ms = self._clock_ms()
-        writes = self._coordinator.read(lambda state: _live_writes(state, table))
+        writes = self._live_of(table)
         return tuple(
             WriteSummary(
                 id=each.id,
@@ -160,29 +169,37 @@ class WriteTransactions:
 
     def _recover_table(self, table: str) -> None:
         with self._timeline(table) as timeline:
-            for write in self._coordinator.read(lambda state: _live_writes(state, table)):
+            for write in self._live_of(table):
                 if write.instant and write.state is not WriteState.FAILED:
                     timeline.take_over(InstantTime(write.instant))
             self._carry_on(table, timeline)
 
     def tick(self) -> None:
-        """Completes what is decided, rolls back what has failed, and renews heartbeats. Call it every few seconds."""
+        """Completes what is decided, rolls back what has failed, renews heartbeats, and measures. Call it every few
+        seconds."""
         is_due = self._clock_ms() - self._beat_ms >= BEAT_MS
         if is_due:
             self._beat_ms = self._clock_ms()
         for table in self._tables():
             self._try(table, "go on", lambda table=table: self._tick_table(table, is_due=is_due))  # type: ignore[misc]
+        self.measure()
+
+    def measure(self) -> None:
+        """Observes the writes of all tables."""
+        now_ms = self._clock_ms()
+        measured = self._coordinator.read(lambda state: self._meter.measure(state.writes, now_ms))
+        self._coordinator.observer.observe(measured)
 
     def _tick_table(self, table: str, *, is_due: bool) -> None:
         if is_due:
             timeline = self._open(table)  # not under the lock: a commit may wait long for Hudi's
             self._renew_heartbeats(table, timeline)
-        if any(not each.is_open for each in self._coordinator.read(lambda state: _live_writes(state, table))):
+        if any(not each.is_open for each in self._live_of(table)):
             with self._timeline(table) as timeline:
                 self._carry_on(table, timeline)
 
     def _carry_on(self, table: str, timeline: TableTimeline) -> None:
-        for write in self._coordinator.read(lambda state: _live_writes(state, table)):
+        for write in self._live_of(table):
             if not write.is_open:
                 self._try(write.id, "go on", lambda write=write: self._carry_on_write(write, timeline))  # type: ignore[misc]
 
@@ -222,7 +239,7 @@ class WriteTransactions:
                 self._try(write.id, "roll back", lambda: self._carry_on_write(refused, timeline))
 
     def _renew_heartbeats(self, table: str, timeline: TableTimeline) -> None:
-        for write in self._coordinator.read(lambda state: _live_writes(state, table)):
+        for write in self._live_of(table):
             if write.instant and write.state is not WriteState.FAILED:
                 instant = InstantTime(write.instant)
                 self._try(write.id, "renew the heartbeat", lambda instant=instant: timeline.beat(instant))  # type: ignore[misc]
@@ -248,6 +265,9 @@ class WriteTransactions:
 
     def _tables(self) -> list[str]:
         return self._coordinator.read(lambda state: sorted(name for name, each in state.writes.items() if each.live))
+
+    def _live_of(self, table: str) -> list[Write]:
+        return self._coordinator.read(lambda state: _live_writes(state, table))
 
     def _live(self, write: WriteId) -> Write | None:
         """The write, unless it has ended."""

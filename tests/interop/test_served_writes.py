@@ -1,9 +1,12 @@
-"""Two writers share a table through a server: real Hudi reads what both wrote, and goes on with the table, and they
-go on after Hudi."""
+"""Writers share a table through a server: real Hudi reads what they wrote, and goes on with the table, and they go on
+after Hudi. A server that is killed again and again loses no accepted write, and makes no refused one visible."""
 
 from __future__ import annotations
 
+import json
 import pathlib
+import random
+import sys
 from typing import Any
 
 import pytest
@@ -15,8 +18,12 @@ from penstock.engine.write.service.served_timeline import ServedTimeline
 from penstock.enumerator.server.assembly import TableFunctions
 from penstock.enumerator.server.run import serve
 from penstock.proto.errors import WriteConflict
+from penstock.table.hudi_table import open_table
+from tests.faults.served import Served, until
+from tests.interop import served_writer
 from tests.interop.hudi_options import hudis_options
 from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, check, table_of
+from tests.spark.line_process import LineProcess
 from tests.unit.engine.write.service.coordinated import write_through
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
@@ -72,3 +79,76 @@ def test_hudi_goes_on_after_two_writers_of_a_server(
     hudi.write(path, HUDIS_COLUMNS, hudis, options)
     model.upsert(hudis)
     check(hudi, path, model, "Hudi after the server has ended")
+
+
+WRITERS, WRITES, KILLS = 3, 4, 4
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(("kind", "index"), [("merge_on_read", "bucket"), ("copy_on_write", "simple")])
+def test_killed_server_keeps_accepted_writes_alone(hudi: Any, tmp_path: pathlib.Path, kind: str, index: str) -> None:
+    path, rng = tmp_path / "trip", random.Random(f"{kind} {index}")
+    create_table(
+        str(path),
+        SCHEMA,
+        record_key="id",
+        partition_by="city",
+        ordering="seq",
+        table_type=kind,
+        index=index,
+        buckets=2 if index == "bucket" else None,
+    )
+    server = Served(tmp_path, path, flags=("--table", f"trip={path}")).start()
+    script = pathlib.Path(served_writer.__file__)
+    writers = [
+        LineProcess(
+            [sys.executable, str(script), server.address, str(number), str(WRITES)],
+            tmp_path / "writers.log",
+            {"PYTHONPATH": str(pathlib.Path.cwd())},
+        )
+        for number in range(WRITERS)
+    ]
+    ends: dict[tuple[int, int], str] = {}
+    try:
+        for kill in range(WRITERS * WRITES):
+            number = kill % WRITERS
+            write, end = json.loads(writers[number].line())
+            ends[number, write] = end
+            if kill < KILLS:
+                seen = len(open_table(str(path)).timeline().instants)
+                if rng.random() < 0.7:  # in the middle of a write, mostly
+                    until(lambda seen=seen: len(open_table(str(path)).timeline().instants) != seen, "another write")  # type: ignore[misc]
+                server.kill()
+                server.start()
+        until(lambda: not server.client().list_writes(), "no write is left")
+        _check_ends(hudi, path, ends, hudis_options(9, kind, index))
+    finally:
+        for writer in writers:
+            writer.kill()
+        server.__exit__(None, None, None)
+
+
+def _check_ends(hudi: Any, path: pathlib.Path, ends: dict[tuple[int, int], str], options: Any) -> None:
+    """Each accepted write is in the table once, each refused one not at all; Hudi reads the same, and writes on."""
+    assert set(ends.values()) <= {"accepted", "refused", "unknown"} and "accepted" in ends.values(), ends
+    table = penstock.read(str(path)).read_all()
+    stored = [key for key in table["id"].to_pylist() if key.startswith("w")]
+    assert len(stored) == len(set(stored)), "no row twice"
+    model = Model()
+    for (writer, write), end in sorted(ends.items()):
+        rows = served_writer.rows_of(writer, write)
+        visible = {row[0] for row in rows if row[0].startswith("w")} & set(stored)
+        assert len(visible) == {"accepted": 2, "refused": 0}.get(end, len(visible)) and len(visible) in (0, 2), (
+            writer,
+            write,
+            end,
+        )
+        if visible:
+            model.upsert(rows)
+    check(hudi, path, model, f"writers of a killed server: {sorted(ends.values())}")
+    timeline = open_table(str(path)).timeline()
+    assert not timeline.pending
+    hudis: list[Row] = [("own-0", 60, 61, served_writer.CITIES[0]), ("h1", 1, 98, "oslo")]
+    hudi.write(path, HUDIS_COLUMNS, hudis, options)
+    model.upsert(hudis)
+    check(hudi, path, model, "upsert by Hudi")

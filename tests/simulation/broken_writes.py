@@ -118,6 +118,10 @@ def _only_live(writes: TableWrites, write: Write) -> Iterable[Write]:
     return (other for other in writes.live.values() if other.id != write.id)
 
 
+def _refuses_nothing(write_id: WriteId, earlier: Write) -> None:
+    return None
+
+
 def _open_or_failed(tables: Any, write_id: WriteId, principal: str, *, also_requested: bool = False) -> Write:
     write = core._known_write(tables, write_id, principal)
     if write.state is WriteState.FAILED:
@@ -187,6 +191,12 @@ BROKEN: tuple[Broken, ...] = (
     Broken("completed writes forgotten", "lost update", RIVALS, patches=((core, "_others", _only_live),)),
     Broken("failed write commits", "fenced", RIVALS, patches=((core, "_open_write", _open_or_failed),)),
     Broken("earlier epoch begins later", "fenced", EPOCHS, patches=((TableWrites, "of_owner", _of_nobody),)),
+    Broken(
+        "begins beside a decided commit",
+        "one at a time",
+        EPOCHS,
+        patches=((core, "_refuse_unfinished", _refuses_nothing),),
+    ),
     Broken("instants in no order", "instants", RIVALS, patches=((TableWrites, "last_instant", ""),)),
     Broken("record decoded as another", "codec", RIVALS, patches=((writes_world, "decode_record", _decodes_another),)),
     Broken(

@@ -23,7 +23,7 @@ from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.enumerator.core.writes import events as ev
 from penstock.enumerator.core.writes.records import WriteRenewed
 from penstock.enumerator.core.writes.state import TableWrites, Write
-from penstock.proto.errors import Fenced, PenstockError, TableError, WriteConflict
+from penstock.proto.errors import Fenced, PenstockError, StorageError, TableError, WriteConflict
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.writes import TouchedGroups, WriteCommit, WriteId, WriteSpec, WriteState
 from tests.simulation import writes_timeline as tl
@@ -35,7 +35,7 @@ NOW_MS: Final = 1_000_000
 SETTINGS: Final = CoordinatorSettings()
 FAULTS: Final = ("restart", "answer lost", "request doubled", "lease expired", "clock back", "commit refused")
 SPEC: Final = WriteSpec(action="commit")
-_EXPECTED: Final = (Fenced, WriteConflict)
+_EXPECTED: Final = (Fenced, StorageError, WriteConflict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +150,8 @@ class WriteWorld:
         writer, client = self.writers[number], world.clients[number]
         live, appended, answer = self._handle(world.live, world.appended, self.event_of(writer, stage))
         match answer:
+            case StorageError():
+                return world  # the client calls again
             case PenstockError():
                 heard = ("abort" if stage == "lease" and isinstance(answer, WriteConflict) else "gone", 0)
             case Write(state=WriteState.OPEN) if stage == "begin":
@@ -419,6 +421,8 @@ def _check_state(state: State) -> None:
                 fail("fenced", f"{first.id} has failed, and is {first.state}")
             if first.is_open and later:
                 fail("fenced", f"{first.id} is open, and {later[0]} has begun")
+            if first.state is WriteState.DECIDED and later:
+                fail("one at a time", f"{first.id} is not complete yet, and {later[0]} has begun")
         instants = [write.instant for write in begun]
         if instants != sorted(set(instants)):
             fail("instants", f"the writes began in the order {instants}")

@@ -9,6 +9,7 @@ import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, cast
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.engine.spark.tracebacks import hidden_traceback
+from penstock.engine.spark.write.append_server import CONNECTING, AppendServer
 from penstock.engine.spark.write.appended_files import Append, AppendReport
 from penstock.engine.spark.write.file_groups import stat_of
 from penstock.engine.spark.write.input import arrow_columns
@@ -28,20 +30,25 @@ from penstock.engine.write.index.index_choice import BucketIndex
 from penstock.engine.write.operations import Operation, parse_operation
 from penstock.engine.write.partition_settings import check_new_partitions
 from penstock.engine.write.planned_write import AlreadyWritten, WriteOptions, commit_metadata, open_write
+from penstock.engine.write.service.remote_transaction import carried_on_at_server
 from penstock.engine.write.settings import parse_metadata
 from penstock.proto.errors import ConfigurationError, InvariantViolation, UnsupportedFeature
-from penstock.proto.model.writes import TouchedGroups
+from penstock.proto.model.writes import TouchedGroups, WriteId
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.local_writes import WritableStorage
 from penstock.writer.transaction.attempt_files import remove_unreported_files
 from penstock.writer.transaction.conflicts import StartOfWrite
 from penstock.writer.transaction.failed_writes import roll_back, rolled_back_on_error
 from penstock.writer.transaction.task_write import BegunWrite, begun_write, carried_on
+from penstock.writer.transaction.transaction import Transaction
 
 log = logging.getLogger("penstock.engine.spark")
 
 _OPERATIONS: Final = (Operation.INSERT, Operation.BULK_INSERT)
-OPTIONS: Final = frozenset({"path", "operation", "index", "timelinetimezone", "metadata"})
+OPTIONS: Final = frozenset(
+    {"path", "operation", "index", "timelinetimezone", "metadata", "server", *(name.lower() for name in CONNECTING)}
+)
 """The options of a write, in lower case."""
 _WAY: Final = "penstock.spark.write(df, path, operation)"
 
@@ -64,18 +71,24 @@ class AppendWriter(DataSourceArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Rolls back what the tasks wrote."""
         with hidden_traceback():
-            begun = begun_write(self.append.table.storage(), self.append.write_id)
-            roll_back_append(self.append, begun)
+            server = self.append.server
+            if server is None:
+                roll_back_append(self.append, begun_write(self.append.table.storage(), self.append.write_id))
+            else:
+                server.abort(server.write_of(""))
 
 
 def append_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> AppendWriter:
     """The writer of a data frame. UnsupportedFeature for another operation or mode, and for a bucket index;
     ConfigurationError for an unknown option; errors of opening a write, and of columns that do not fit the table."""
     refuse_options(options, OPTIONS)
-    return AppendWriter(planned_append(options, schema, overwrite=overwrite, way=_WAY))
+    server = AppendServer.of(options, identifier=None, epoch=1)
+    return AppendWriter(planned_append(options, schema, server, overwrite=overwrite, way=_WAY))
 
 
-def planned_append(options: Mapping[str, str], schema: StructType, *, overwrite: bool, way: str) -> Append:
+def planned_append(
+    options: Mapping[str, str], schema: StructType, server: AppendServer | None, *, overwrite: bool, way: str
+) -> Append:
     """The write of a data frame with this schema. `way`: what writes everything else, for errors. Errors of
     `append_writer`."""
     path = options.get("path", "")
@@ -97,7 +110,7 @@ def planned_append(options: Mapping[str, str], schema: StructType, *, overwrite:
         timeline_timezone=options.get("timelineTimezone", ""),
         metadata=metadata,
     )
-    planned = open_write(path, write_options)
+    planned = open_write(path, replace(write_options, server=server.connected() if server else None))
     if isinstance(planned.assigner.index, BucketIndex):
         raise UnsupportedFeature(
             f"{where} has a bucket index: two tasks of the format penstock would write one bucket, which may have one "
@@ -111,6 +124,7 @@ def planned_append(options: Mapping[str, str], schema: StructType, *, overwrite:
         start=StartOfWrite.of(planned.early.table.timeline()),
         options=write_options,
         write_id=uuid.uuid4().hex,
+        server=server,
     )
 
 
@@ -134,12 +148,12 @@ def commit_append(
 
     AlreadyWritten if `is_done` says so under the table's lock; WriteConflict, SchemaMismatch, StorageError.
     """
-    writes = {(report.begun, report.schema_json) for report in reports if report.begun}
+    writes = {(report.begun, report.schema_json, report.write) for report in reports if report.begun}
     if not writes:
         return
     if len(writes) > 1:
         raise InvariantViolation(f"{append.table.settings.where}: tasks of one write began {len(writes)} instants")
-    ((content, schema_json),) = writes
+    ((content, schema_json, write),) = writes
     begun, storage = BegunWrite.parse(content), append.table.storage()
     table, settings = append.hudi_table(storage), append.table.settings
     stats = [stat for report in reports for text in report.stats if (stat := stat_of(text)) is not None]
@@ -148,13 +162,7 @@ def commit_append(
         if is_done(now):
             raise AlreadyWritten
 
-    keeps_metadata = parse_metadata(append.options.metadata)
-    with (
-        carried_on(
-            table, storage, append.environment, append.action, begun, keeps_metadata=keeps_metadata
-        ) as transaction,
-        rolled_back_on_error(transaction),
-    ):
+    with _carried_on(append, begun, write, storage) as transaction:
         transaction.before_completion = refuse_done
         transaction.refuse_ended()
         remove_unreported_files(storage, begun.instant, [(stat.path, stat.file_size_bytes) for stat in stats])
@@ -170,6 +178,26 @@ def commit_append(
             writes_base_files=True,
         )
     log.info("%s: instant %s has %d files of %d tasks", settings.where, begun.instant, len(stats), len(reports))
+
+
+@contextlib.contextmanager
+def _carried_on(
+    append: Append, begun: BegunWrite, write: WriteId | None, storage: WritableStorage
+) -> Iterator[Transaction]:
+    """The transaction, which is rolled back if the block ends with an error."""
+    table, environment, spec = append.hudi_table(storage), append.environment, append.spec
+    if append.server is None or write is None:
+        with (
+            carried_on(
+                table, storage, environment, append.action, begun, keeps_metadata=spec.keeps_metadata
+            ) as transaction,
+            rolled_back_on_error(transaction),
+        ):
+            yield transaction
+        return
+    served = append.server.transaction(write, begun, spec, table, storage, environment)
+    with carried_on_at_server(served):
+        yield served
 
 
 def roll_back_append(append: Append, begun: BegunWrite | None) -> None:

@@ -7,15 +7,22 @@ the stream and the number of the batch (`written_batches`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.engine.spark.write.input import refuse_frame
 from penstock.engine.spark.write.source_positions import source_positions
 from penstock.engine.spark.write.write import planned_write, write_frame
-from penstock.engine.spark.write.written_batches import ArchivedBatches, Batch, BatchSearch
+from penstock.engine.spark.write.written_batches import (
+    ArchivedBatches,
+    Batch,
+    BatchSearch,
+)
 from penstock.engine.write.planned_write import AlreadyWritten, WriteOptions
+from penstock.engine.write.service.owners import epochs_from, owner_of_stream
+from penstock.engine.write.service.remote_transaction import write_server
 from penstock.enumerator.handover.offset_formats import MAX_IDENTIFIER_CHARS
 from penstock.proto.errors import ConfigurationError
 from penstock.table.storage.filesystem import redacted_uri
@@ -44,6 +51,8 @@ class Sink:
     """The name of the stream in commits; '' for the id of the query."""
     checkpoint: str
     """The folder of the query's checkpoint."""
+    epochs: Iterator[int] = field(default_factory=lambda: epochs_from(0), repr=False, compare=False)
+    """The epochs of its writes on a server."""
     _archived: ArchivedBatches = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, df: DataFrame, batch_id: int) -> None:
@@ -56,7 +65,7 @@ class Sink:
                 f"table {redacted_uri(self.path)}: batch {batch_id} is of no streaming query: pass the sink to "
                 "foreachBatch, or give an identifier"
             )
-        planned = planned_write(self.path, self.options)
+        planned = planned_write(self.path, self._options_of(name))
         batch = Batch(number=batch_id, name=name, query=query, operation=planned.operation.hudi_name)
         search = BatchSearch(name, self._archived)
         planned = replace(
@@ -74,6 +83,14 @@ class Sink:
         if done:
             log.info("table %s: batch %d of %s is in the table already", redacted_uri(self.path), batch_id, name)
 
+    def _options_of(self, stream: str) -> WriteOptions:
+        """How a batch of the stream is written. On a server, it fences the batches of drivers that started earlier."""
+        server = self.options.server
+        if server is None:
+            return self.options
+        owner, epoch = owner_of_stream(stream), next(self.epochs)
+        return replace(self.options, server=replace(server, owner=owner, epoch=epoch))
+
 
 def sink(
     path: str,
@@ -88,6 +105,8 @@ def sink(
     sizes: FileSizes | None = None,
     time_partitions: Mapping[str, str] | None = None,
     metadata: str = "files",
+    server: str | None = None,
+    server_options: Mapping[str, str] | None = None,
 ) -> Sink:
     """The function of `stream.writeStream.foreachBatch` that writes each micro-batch into the table at `path` as
     `penstock.spark.write` does, exactly once.
@@ -107,6 +126,9 @@ def sink(
     its checkpoint. Several sinks of one table in one function of `foreachBatch` need an identifier each, or the second
     one takes the commit of the first one for its own. The other arguments are those of `penstock.spark.write`.
 
+    server: HOST:PORT of a server that owns the table's timeline, as in `penstock.spark.write`. A driver that is started
+    again fences the earlier one there: Fenced ends the query of a driver that another one has replaced.
+
     ConfigurationError for an identifier that no commit can hold; other errors when a batch is written, among them
     ConfigurationError for a folder that is not the checkpoint of the query.
     """
@@ -120,8 +142,10 @@ def sink(
         sizes=sizes or FileSizes(),
         time_partitions=time_partitions or {},
         metadata=metadata,
+        server=write_server(server, server_options),
     )
-    return Sink(str(path), options, identifier, str(checkpoint))
+    epochs = epochs_from(time.time_ns() // 1_000_000)
+    return Sink(str(path), options, identifier, str(checkpoint), epochs)
 
 
 def check_identifier(identifier: str) -> None:

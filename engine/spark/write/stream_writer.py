@@ -7,6 +7,7 @@ the commit needs comes in the reports of tasks: the instant, and the id of the q
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -15,6 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from penstock.engine.spark.tracebacks import hidden_traceback
+from penstock.engine.spark.write.append_server import AppendServer
 from penstock.engine.spark.write.appended_files import Append
 from penstock.engine.spark.write.data_source_writer import (
     OPTIONS,
@@ -29,6 +31,7 @@ from penstock.engine.spark.write.sink import STREAM_WAY, check_identifier
 from penstock.engine.spark.write.source_positions import source_positions
 from penstock.engine.spark.write.written_batches import Batch, BatchSearch
 from penstock.engine.write.planned_write import AlreadyWritten
+from penstock.engine.write.service.owners import epochs_from
 from penstock.proto.errors import InvariantViolation
 from penstock.table.hudi_table import HudiTable
 from penstock.writer.transaction.task_write import BegunWrite
@@ -77,8 +80,11 @@ class AppendStreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Rolls back what the tasks wrote. If no task has reported, the next writer does it."""
         with hidden_traceback():
-            for begun in {report.begun for report in reports_of(messages) if report.begun}:
-                roll_back_append(self.append, BegunWrite.parse(begun))
+            for begun, write in {(report.begun, report.write) for report in reports_of(messages) if report.begun}:
+                if self.append.server is None or write is None:
+                    roll_back_append(self.append, BegunWrite.parse(begun))
+                else:
+                    self.append.server.abort(write)
 
 
 def append_stream_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> AppendStreamWriter:
@@ -86,5 +92,7 @@ def append_stream_writer(options: Mapping[str, str], schema: StructType, *, over
     refuse_options(options, OPTIONS | _OPTIONS_OF_STREAM)
     identifier = options.get("identifier", "")
     check_identifier(identifier)
-    append = planned_append(options, schema, overwrite=overwrite, way=STREAM_WAY)
+    epoch = next(epochs_from(time.time_ns() // 1_000_000))
+    server = AppendServer.of(options, identifier=identifier, epoch=epoch)
+    append = planned_append(options, schema, server, overwrite=overwrite, way=STREAM_WAY)
     return AppendStreamWriter(append, identifier, options.get("checkpointlocation", ""))

@@ -11,6 +11,7 @@ from penstock.engine.spark.write.rows import tagged_rows
 from penstock.engine.write.operations import parse_operation
 from penstock.engine.write.planned_write import PlannedWrite, WriteOptions, open_write
 from penstock.engine.write.results import WriteResult
+from penstock.engine.write.service.remote_transaction import write_server
 from penstock.proto.errors import UnsupportedFeature
 from penstock.writer.index.new_groups import FileSizes
 
@@ -30,6 +31,8 @@ def write(
     sizes: FileSizes | None = None,
     time_partitions: Mapping[str, str] | None = None,
     metadata: str = "files",
+    server: str | None = None,
+    server_options: Mapping[str, str] | None = None,
 ) -> WriteResult:
     """Writes the rows of a batch data frame into the table at `path` as one instant. Either all of it becomes visible,
     or nothing. The executors write the files; no row passes the driver, which commits.
@@ -39,6 +42,9 @@ def write(
     * Changes, which have the columns `_change_type` and `_change_seq` of `query=cdc`, are applied by `upsert`: of each
       key the change with the highest `_change_seq` is its row (`+I`, `+U`), or deletes it (`-U`, `-D`). Not if the
       table has a column `_change_type`.
+    * server: HOST:PORT of a server (`penstock serve`) that owns the table's timeline, and `server_options`, as in
+      `penstock.write`; `path` is then the table's name there. The driver begins the write, takes the leases of its file
+      groups before the executors write, and commits through the server.
     * The folder of the table must be on a file system that the driver and all executors share.
 
     The data frame is evaluated once, before the timeline changes, and Spark keeps the result until the write ends:
@@ -62,6 +68,7 @@ def write(
         sizes=sizes or FileSizes(),
         time_partitions=time_partitions or {},
         metadata=metadata,
+        server=write_server(server, server_options),
     )
     refuse_frame(df, str(path))
     return write_frame(planned_write(str(path), options), df)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from penstock.engine.table_services.work.carry_out import carry_out
-from penstock.engine.write.service.remote_transaction import new_owner
+from penstock.engine.write.service.owners import new_owner
 from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import ConfigurationError, Fenced, PenstockError, StorageError, code_and_text
 from penstock.proto.model.access import ServerAccess

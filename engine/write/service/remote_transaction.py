@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from penstock.engine.connect import enumerator_for
+from penstock.engine.write.service.owners import new_owner
 from penstock.engine.write.service.served_timeline import compressed
 from penstock.proto.enumerator import Enumerator
 from penstock.proto.errors import ConfigurationError, PenstockError, StorageError, TableError, WriteConflict
-from penstock.proto.model.names import sanitized_name
+from penstock.proto.model.access import ServerAccess
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.writes import (
     MAX_GROUPS_A_LEASE,
+    NO_PROGRESS,
     BegunWrite,
     TouchedGroups,
     WriteCommit,
@@ -39,7 +39,11 @@ from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action
 from penstock.writer.transaction.conflicts import StartOfWrite
 from penstock.writer.transaction.kept_settings import changed_setting
+from penstock.writer.transaction.markers import attempt_folder
 from penstock.writer.transaction.transaction import Transaction, WriteEnvironment, metadata_action
+
+if TYPE_CHECKING:
+    from penstock.proto.client.client import EnumeratorClient
 
 RETRY: Final = RetryPolicy(timeout_ms=120_000)
 """How long a writer waits for a server that is away."""
@@ -58,7 +62,7 @@ class WriteServer:
     """Its write transactions."""
     tables: Enumerator
     """Its tables."""
-    owner: str = field(default_factory=lambda: new_owner())
+    owner: str = field(default_factory=new_owner)
     """The name of the writer; by default one of this write alone."""
     epoch: int = 1
     """Its epoch: a later one of the same owner fences this one."""
@@ -86,11 +90,6 @@ class WriteServer:
         return cast("_T", answer)
 
 
-def new_owner() -> str:
-    """A name that no other write has, with machine and process for operators."""
-    return sanitized_name(f"{socket.gethostname()[:80]}-{os.getpid()}-{uuid.uuid4().hex[:12]}")
-
-
 def write_server(server: str | None, options: Mapping[str, str] | None) -> WriteServer | None:
     """The server at HOST:PORT, reached with the options `serverCa`, `serverCert`, `serverKey`, `serverToken`; None
     without one. ConfigurationError for other options, and for options without a server."""
@@ -98,11 +97,19 @@ def write_server(server: str | None, options: Mapping[str, str] | None) -> Write
         if options:
             raise ConfigurationError(f"server_options: got {', '.join(sorted(options))[:200]} without a server")
         return None
-    parsed = parse_options({**(options or {}), "server": server}, entry_point=EntryPoint.CONSUMER, environment={})
+    client = server_client(server, options or {})
+    return WriteServer(address=server, service=client, tables=enumerator_for(server, _access(server, options or {})))
+
+
+def server_client(server: str, options: Mapping[str, str]) -> EnumeratorClient:
+    """A client of the server. ConfigurationError as `write_server`."""
     from penstock.proto.client.client import EnumeratorClient
 
-    client = EnumeratorClient(server, access=parsed.access)
-    return WriteServer(address=server, service=client, tables=enumerator_for(server, parsed.access))
+    return EnumeratorClient(server, access=_access(server, options))
+
+
+def _access(server: str, options: Mapping[str, str]) -> ServerAccess:
+    return parse_options({**options, "server": server}, entry_point=EntryPoint.CONSUMER, environment={}).access
 
 
 @dataclass(slots=True, kw_only=True)
@@ -163,22 +170,58 @@ def remote_transaction(
     this = WriteId(name, server.owner, server.epoch)
     request_id = uuid.uuid4().hex
     begun = server.calls(lambda: server.service.begin_write(this, request_id, spec))
-    transaction = RemoteTransaction(
+    transaction = attached(server, this, table, storage, environment, spec, begun.instant, start_of(begun))
+    with _aborted_on_error(transaction), renewing(server, this, begun.lease_ms, lambda: transaction.num_files):
+        check_unchanged(table)
+        yield transaction
+
+
+def attached(
+    server: WriteServer,
+    write: WriteId,
+    table: HudiTable,
+    storage: WritableStorage,
+    environment: WriteEnvironment,
+    spec: WriteSpec,
+    instant: InstantTime,
+    start: StartOfWrite,
+) -> RemoteTransaction:
+    """The transaction of a write that the server has begun."""
+    return RemoteTransaction(
         table=table,
         storage=storage,
         environment=environment,
-        requested_time=begun.instant,
+        requested_time=instant,
         action=Action(spec.action),
-        start=StartOfWrite(begun.newest_completed, frozenset(begun.pending)),
+        start=start,
         keeps_metadata=spec.keeps_metadata,
         server=server,
-        id=this,
+        id=write,
         by_bucket=spec.by_bucket,
     )
+
+
+def start_of(begun: BegunWrite) -> StartOfWrite:
+    """The timeline when the write began."""
+    return StartOfWrite(begun.newest_completed, frozenset(begun.pending))
+
+
+@contextlib.contextmanager
+def carried_on_at_server(transaction: RemoteTransaction) -> Iterator[None]:
+    """The end of a write that other processes have carried out: its lease is renewed while the block runs, and an error
+    rolls it back. Fenced if it has ended. Tasks can create no more files."""
+    server, this = transaction.server, transaction.id
+    with _aborted_on_error(transaction):
+        lease_ms = server.calls(lambda: server.service.renew_write(this, NO_PROGRESS))
+        transaction.storage.close_folder(attempt_folder(transaction.requested_time))
+        with renewing(server, this, lease_ms, lambda: transaction.num_files):
+            yield
+
+
+@contextlib.contextmanager
+def _aborted_on_error(transaction: RemoteTransaction) -> Iterator[None]:
     try:
-        with _renewing(transaction, begun):
-            check_unchanged(table)
-            yield transaction
+        yield
     except BaseException:
         if not transaction.is_complete:
             _abort(transaction)
@@ -196,22 +239,21 @@ def _abort(transaction: RemoteTransaction) -> None:
 
 
 @contextlib.contextmanager
-def _renewing(transaction: RemoteTransaction, begun: BegunWrite) -> Iterator[None]:
+def renewing(server: WriteServer, write: WriteId, lease_ms: int, num_files: Callable[[], int]) -> Iterator[None]:
     """Renews the lease of the write three times in its length while the block runs, in a thread."""
     stopped = threading.Event()
-    server = transaction.server
 
     def renew() -> None:
-        pause_s = begun.lease_ms / 3000
+        pause_s = lease_ms / 3000
         while not stopped.wait(pause_s):
             try:
                 begin_s = time.monotonic()
-                lease_ms = server.service.renew_write(transaction.id, WriteProgress(transaction.num_files))
-                pause_s = max(0.05, lease_ms / 3000 - (time.monotonic() - begin_s))
+                length_ms = server.service.renew_write(write, WriteProgress(num_files()))
+                pause_s = max(0.05, length_ms / 3000 - (time.monotonic() - begin_s))
             except PenstockError as error:  # the next renewal may succeed; `complete` gets the error of an ended lease
-                log.info("%s: its lease is not renewed: %s", transaction.id, error)
+                log.info("%s: its lease is not renewed: %s", write, error)
 
-    thread = threading.Thread(target=renew, name=f"renew-{begun.instant}", daemon=True)
+    thread = threading.Thread(target=renew, name=f"renew-{write.owner}-{write.epoch}", daemon=True)
     thread.start()
     try:
         yield

@@ -19,6 +19,7 @@ from penstock.table.timeline.instants import Action, Instant, State, instant_fil
 from penstock.writer.transaction.conflicts import StartOfWrite
 from penstock.writer.transaction.failed_writes import roll_back, roll_back_failed
 from penstock.writer.transaction.heartbeat import heartbeat_path, start_heartbeat
+from penstock.writer.transaction.markers import attempt_folder
 from penstock.writer.transaction.transaction import Transaction, WriteEnvironment, begin, metadata_action
 
 MAX_METADATA_BYTES: Final = 64 << 20
@@ -44,6 +45,7 @@ class ServedTimeline:
             spec.requested,
             keeps_metadata=spec.keeps_metadata,
         )
+        self._storage.make_folder(attempt_folder(begun.requested_time))  # once, so that it stays closed after the end
         return BegunInstant(
             instant=begun.requested_time,
             newest_completed=begun.start.newest_completed,

@@ -24,6 +24,7 @@ from penstock.proto.errors import (
     Fenced,
     Overloaded,
     PermissionDenied,
+    StorageError,
     TableError,
     WriteConflict,
 )
@@ -72,7 +73,7 @@ def decide_write(
     tables: Mapping[str, TableWrites], event: ev.WriteEvent, now_ms: int, limits: WriteLimits
 ) -> WriteDecision:
     """The decision about an event. Errors: Fenced, WriteConflict, PermissionDenied, ConfigurationError, Overloaded;
-    for a refused commit the error that refused it."""
+    StorageError if it is to be asked again; for a refused commit the error that refused it."""
     match event:
         case ev.BeginWrite():
             return _begin(tables, event, now_ms, limits)
@@ -125,6 +126,7 @@ def _begin(tables: Mapping[str, TableWrites], event: ev.BeginWrite, now_ms: int,
     writes = _writes_of(tables, event.id.table)
     known = writes.get(event.id)
     if known is not None:
+        _check_principal(known, event.principal)
         if known.request_id != event.request_id:
             raise Fenced(f"{event.id}: another process has begun this epoch: begin a later one")
         write = _open_write(tables, event.id, event.principal, also_requested=True)
@@ -133,6 +135,7 @@ def _begin(tables: Mapping[str, TableWrites], event: ev.BeginWrite, now_ms: int,
         _check_principal(other, event.principal)
         if other.id.epoch > event.id.epoch:
             raise Fenced(f"{event.id}: epoch {other.id.epoch} of this owner has begun: begin a later one")
+        _refuse_unfinished(event.id, other)
     _check_room(tables, writes, event, limits)
     fenced = [
         WriteFailed(id=other.id, end=WriteEnd.FENCED)
@@ -142,6 +145,16 @@ def _begin(tables: Mapping[str, TableWrites], event: ev.BeginWrite, now_ms: int,
     requested = WriteRequested(id=event.id, request_id=event.request_id, spec=event.spec, principal=event.principal)
     answer = Write(id=event.id, request_id=event.request_id, spec=event.spec, principal=event.principal)
     return WriteDecision((*fenced, requested, renewed), answer)
+
+
+def _refuse_unfinished(write_id: WriteId, earlier: Write) -> None:
+    """StorageError while the commit of an earlier epoch is decided, and not complete: a write sees in the table all
+    that its owner has committed."""
+    if earlier.state is WriteState.DECIDED:
+        raise StorageError(
+            f"{write_id}: the commit of epoch {earlier.id.epoch} of this owner (instant {earlier.instant}) is decided, "
+            "and not complete yet: ask again"
+        )
 
 
 def _check_room(

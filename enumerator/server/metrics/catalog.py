@@ -14,6 +14,7 @@ from typing import Final
 from penstock.enumerator.observer import Duration, SplitEvent, SplitKind
 from penstock.proto.model.reports import PHASES
 from penstock.proto.model.service_splits import Service, ServiceSplitState
+from penstock.proto.model.writes import WriteEnd
 
 _CALL_BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
 _READ_BUCKETS_S: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -88,6 +89,16 @@ LABELS: Final[Mapping[str, LabelEntry]] = {
         tuple(SplitEvent),
     ),
     "code": LabelEntry("The error's code, as in docs/reference/errors.md; `INVARIANT_VIOLATION` for a bug."),
+    "write_state": LabelEntry(
+        "Accepted, and without an instant yet; open; its commit is stored, and the instant is being completed; failed, "
+        "and to be rolled back.",
+        ("requested", "open", "decided", "failed"),
+    ),
+    "end": LabelEntry(
+        "Complete; given up by its writer; its lease ended; a later epoch of its owner began; the timeline did not "
+        "accept its commit.",
+        ("completed", *(end.value for end in WriteEnd)),
+    ),
     "thread": LabelEntry("A background thread of the server.", ("time", "discovery", "looks")),
     "kind": LabelEntry(
         "The content of a split: rows of file slices, changes, or a range of a topic.", tuple(SplitKind)
@@ -298,6 +309,19 @@ _ENTRIES: Final = (
         "The watermark of the stream's newest batch.",
         *_STREAM_TABLE,
     ),
+    _gauge("penstock_writes", "writes", "Write transactions that have not ended.", "write_state", "table"),
+    _gauge("penstock_write_groups", "file groups", "File groups and partitions on which writes hold leases.", "table"),
+    _gauge(
+        "penstock_write_oldest_seconds",
+        "seconds",
+        "The longest time that a write has been in this state, or since the server started. Not exposed without one.",
+        "write_state",
+        "table",
+    ),
+    _counter("penstock_writes_ended", "writes", "Write transactions that ended.", "end", "table"),
+    _counter(
+        "penstock_write_conflicts", "calls", "Leases that were refused to a write, because another has them.", "table"
+    ),
     _gauge(
         "penstock_tokens",
         "tokens",
@@ -339,27 +363,14 @@ _ENTRIES: Final = (
         "records",
         "Records of a topic that could not be decoded and were written as dead letters.",
     ),
-    _gauge(
-        "penstock_service_splits",
-        "splits",
-        "Splits of table services that are due, by state.",
-        "table",
-        "service_state",
-    ),
+    _gauge("penstock_service_splits", "splits", "Splits of table services that are due.", "table", "service_state"),
     _gauge(
         "penstock_service_oldest_due_seconds",
         "seconds",
         "Since when the split of a table's services that is due for longest is due.",
         "table",
     ),
-    _counter(
-        "penstock_service_splits_ended",
-        "splits",
-        "Splits of table services that ended, by service and result.",
-        "table",
-        "service",
-        "result",
-    ),
+    _counter("penstock_service_splits_ended", "splits", "Splits of services that ended.", "table", "service", "result"),
     _counter("grpc_server_started", "calls", "Calls received. Calls that gRPC itself refuses are not counted.", *_CALL),
     _counter("grpc_server_handled", "calls", "Calls answered, by status.", *_CALL, "grpc_code"),
     _seconds("grpc_server_handling_seconds", "Duration of a call.", _CALL_BUCKETS_S, *_CALL),

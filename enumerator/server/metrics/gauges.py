@@ -1,4 +1,4 @@
-"""Collectors for the Prometheus client: the lag of consumer groups, the topics of hybrid groups, and streams.
+"""Collectors for the Prometheus client: the lag of consumer groups, the topics of hybrid groups, streams, and writes.
 
 The client is imported late: the module loads without the extra `server`.
 """
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from penstock.enumerator.catalog_events import CatalogListed
 from penstock.enumerator.observer import StreamsMeasured, TopicMeasured
-from penstock.enumerator.server.metrics.families import Values, gauge
-from penstock.enumerator.service_events import ServicesMeasured
+from penstock.enumerator.server.metrics.families import Values, counter, gauge
+from penstock.enumerator.write_events import ServicesMeasured, WritesMeasured
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.hybrid import Phase
 from penstock.proto.model.server_status import StreamState
 from penstock.proto.model.service_splits import ServiceSplitState
 from penstock.proto.model.streams import END_OF_TIME_US
+from penstock.proto.model.writes import WriteEnd, WriteState
 
 T = TypeVar("T")
 
@@ -49,6 +50,7 @@ class LatestValues(Generic[T]):
 
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
 
@@ -178,3 +180,45 @@ class StreamGauges:
             if status.watermark_us is not None and status.watermark_us < END_OF_TIME_US
         }
         yield gauge("penstock_stream_watermark_timestamp_seconds", watermarks_s)
+
+
+class WriteMetrics:
+    """The write transactions of tables: a collector of the Prometheus client, and counters. Any thread."""
+
+    def __init__(self, registry: CollectorRegistry, most: int, shown: Callable[[str], str]) -> None:
+        """Gauges of the first `most` tables; `shown`: the label of a table at counters."""
+        self._most, self._shown = most, shown
+        self._event = WritesMeasured({})
+        self._ended = counter("penstock_writes_ended", registry)
+        self._conflicts = counter("penstock_write_conflicts", registry)
+        registry.register(self)
+
+    def set(self, event: WritesMeasured) -> None:
+        """Replaces the gauges, and adds to the counters."""
+        self._event = event
+        for table, measured in event.tables.items():
+            label = self._shown(table)
+            self._conflicts.labels(label).inc(measured.conflicts)
+            for end in _ENDS:
+                self._ended.labels(end, label).inc(measured.ended.get(end, 0))
+
+    def collect(self) -> Iterator[Metric]:
+        """Called by the client at each scrape."""
+        tables = dict(sorted(self._event.tables.items())[: self._most])
+        writes: Values = {
+            (state.value, table): float(measured.writes.get(state, 0))
+            for table, measured in tables.items()
+            for state in _LIVE
+        }
+        oldest: Values = {
+            (state.value, table): age_s
+            for table, measured in tables.items()
+            for state, age_s in measured.oldest_s.items()
+        }
+        yield gauge("penstock_writes", writes)
+        yield gauge("penstock_write_groups", {(table,): float(each.groups) for table, each in tables.items()})
+        yield gauge("penstock_write_oldest_seconds", oldest)
+
+
+_LIVE: Final = tuple(state for state in WriteState if not state.has_ended)
+_ENDS: Final = (WriteState.COMPLETED.value, *(end.value for end in WriteEnd))

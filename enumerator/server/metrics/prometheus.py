@@ -41,9 +41,16 @@ from penstock.enumerator.observer import (
 )
 from penstock.enumerator.server.http.port import HttpPort
 from penstock.enumerator.server.metrics.families import Values, counter, gauge, histogram, new_registry
-from penstock.enumerator.server.metrics.gauges import CatalogGauges, LagGauges, ServiceGauges, StreamGauges, TopicGauges
-from penstock.enumerator.service_events import ServicesMeasured, ServiceSplitEnded
+from penstock.enumerator.server.metrics.gauges import (
+    CatalogGauges,
+    LagGauges,
+    ServiceGauges,
+    StreamGauges,
+    TopicGauges,
+    WriteMetrics,
+)
 from penstock.enumerator.subscriptions import Subscriptions
+from penstock.enumerator.write_events import ServicesMeasured, ServiceSplitEnded, WritesMeasured
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import host_and_port
 from penstock.proto.model.reports import PHASES
@@ -100,6 +107,7 @@ class Metrics:
         self._service_splits = counter("penstock_service_splits_ended", registry)
         self._streams = StreamGauges(max_names)
         self.registry.register(self._streams)
+        self._writes = WriteMetrics(registry, max_names, self._tables.of)
         self._subscriptions = self._subscribe()
 
     def observe(self, event: Observation) -> None:
@@ -127,6 +135,7 @@ class Metrics:
             ServiceSplitEnded,
             lambda event: self._service_splits.labels(self._tables.of(event.table), event.service, event.result).inc(),
         )
+        subscriptions.subscribe(WritesMeasured, self._writes.set)
         subscriptions.subscribe(EpochAcquired, self._state.set_epoch)
         subscriptions.subscribe(TokensLoaded, self._state.set_tokens)
         subscriptions.subscribe(SplitReported, self._split_reported)

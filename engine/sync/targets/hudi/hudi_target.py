@@ -11,7 +11,7 @@ import logging
 import pathlib
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from itertools import chain
@@ -23,6 +23,7 @@ import pyarrow as pa
 from penstock.engine.arrow import read
 from penstock.engine.sync.layout import TargetLayout
 from penstock.engine.sync.targets.folders import folder_problem
+from penstock.engine.sync.targets.hudi.served_tables import CONNECTING, ServedTables
 from penstock.engine.sync.targets.hudi.stored_state import SYNC, newest_state, parsed_state, state_text
 from penstock.engine.sync.targets.rows import aligned, check_text_of_dates
 from penstock.engine.sync.targets.target import StoredTable, Write, check_base, dates_to_text
@@ -32,6 +33,7 @@ from penstock.engine.write.planned_write import WriteOptions, open_write
 from penstock.engine.write.write import write_batches
 from penstock.proto.errors import (
     ConfigurationError,
+    Fenced,
     PenstockError,
     SchemaMismatch,
     StorageError,
@@ -66,6 +68,10 @@ class _NewTables:
     """The table version."""
 
 
+_OF_TABLES: Final = tuple(one.name for one in fields(_NewTables))
+_OPTIONS: Final = (*_OF_TABLES, "server", *CONNECTING)
+
+
 class HudiTarget:
     """A `Target` in a local folder, with one Hudi table in a folder of its name for each table.
 
@@ -74,10 +80,13 @@ class HudiTarget:
     """
 
     def __init__(self, place: str) -> None:
-        """`place`: a local path, after `?` the options of new tables: `buckets`, `table_type`, `table_version`."""
+        """`place`: a local path, after `?` the options of new tables: `buckets`, `table_type`, `table_version`; and
+        `server`, HOST:PORT of the server that owns the timelines of the tables, with its connection."""
         path, _, query = place.partition("?")
         self._folder, self._name = pathlib.Path(path), f"hudi://{path}"
-        self._new = _parsed_options(query, self._name)
+        given = _given_options(query, self._name)
+        self._new = _parsed_options(given, self._name)
+        self._served = _served_tables(given, self._name)
         self._writes: dict[str, int] = {}
         if "://" in path:
             raise ConfigurationError(f"target {self._name}: Hudi tables are written in local folders only")
@@ -206,7 +215,9 @@ class HudiTarget:
             if first is None:
                 schema = pa.schema([pa.field(layout.source_column, pa.string())])
                 rows = iter([pa.record_batch([[write.source_name]], schema)])
-        planned = open_write(str(self._folder / write.table), WriteOptions(operation=operation))
+        path = str(self._folder / write.table)
+        server = self._served.writer(write.table, write.source, path) if self._served else None
+        planned = open_write(write.table if server else path, WriteOptions(operation=operation, server=server))
         stored = self._check_position(write, planned.early.table)
         positions = {**(stored.positions if stored else {}), write.source: write.position}
 
@@ -245,17 +256,29 @@ class HudiTarget:
         except (StorageError, OSError) as error:
             raise TargetUnavailable(f"target {self._name}: table {table}: {error}") from error
         except PenstockError as error:
-            if not error.retryable:
+            if not error.retryable and not isinstance(error, Fenced):  # the position shows another process
                 raise
             raise TargetUnavailable(f"target {self._name}: table {table}: {error}") from error
 
 
-def _parsed_options(query: str, where: str) -> _NewTables:
+def _given_options(query: str, where: str) -> Mapping[str, str]:
     given = dict(parse_qsl(query, keep_blank_values=True))
-    if unknown := sorted(set(given) - {one.name for one in fields(_NewTables)}):
-        raise ConfigurationError(
-            f"target {where}: option {unknown[0][:60]!r}: expected {', '.join(one.name for one in fields(_NewTables))}"
-        )
+    if unknown := sorted(set(given) - set(_OPTIONS)):
+        raise ConfigurationError(f"target {where}: option {unknown[0][:60]!r}: expected {', '.join(_OPTIONS)}")
+    return given
+
+
+def _served_tables(given: Mapping[str, str], where: str) -> ServedTables | None:
+    """The tables on the server, if the options name one."""
+    connection = {name: given[name] for name in CONNECTING if name in given}
+    if "server" in given:
+        return ServedTables(given["server"], connection)
+    if connection:
+        raise ConfigurationError(f"target {where}: option {min(connection)} without `server`")
+    return None
+
+
+def _parsed_options(given: Mapping[str, str], where: str) -> _NewTables:
     buckets, table_type = given.get("buckets", "4"), given.get("table_type", _TABLE_TYPES[0])
     version = given.get("table_version", "9")
     if not (buckets.isdecimal() and 1 <= int(buckets) <= _MAX_BUCKETS):

@@ -18,6 +18,7 @@ from penstock.proto.errors import (
     Fenced,
     Overloaded,
     PermissionDenied,
+    StorageError,
     TableError,
     WriteConflict,
 )
@@ -81,12 +82,15 @@ class TestBegin:
             core.request(write_id("a", 1))
         core.begin("b", 1)
 
-    def test_later_epoch_leaves_a_decided_commit_alone(self) -> None:
+    def test_later_epoch_waits_for_a_decided_commit(self) -> None:
         core = Core()
         first = core.begin("a", 1)
         core.commit(first, groups())
-        core.begin("a", 2)
+        core.begin("b", 1)
+        with pytest.raises(StorageError, match=r"epoch 1 of this owner .* is decided, and not complete yet"):
+            core.request(write_id("a", 2))
         core.complete(first)
+        core.begin("a", 2)
         assert core.of(first).state is WriteState.COMPLETED
 
     def test_instants_must_be_in_order(self) -> None:

@@ -12,11 +12,19 @@ import pytest
 import penstock
 from penstock.engine.spark.write import sink as sink_module
 from penstock.engine.spark.write.sink import Sink, sink
-from penstock.engine.spark.write.written_batches import QUERY, ArchivedBatches, BatchSearch, WrittenBatch
+from penstock.engine.spark.write.written_batches import (
+    QUERY,
+    ArchivedBatches,
+    BatchSearch,
+    WrittenBatch,
+)
 from penstock.engine.write.planned_write import AlreadyWritten, PlannedWrite, WriteOptions, open_write
 from penstock.engine.write.results import WriteResult
+from penstock.engine.write.service.owners import owner_of_stream
+from penstock.engine.write.service.served_timeline import ServedTimeline
 from penstock.enumerator.handover.commit_offsets import SPARK_SINK
-from penstock.proto.errors import ConfigurationError, StorageError, UnsupportedFeature
+from penstock.enumerator.server.run import serve
+from penstock.proto.errors import ConfigurationError, Fenced, StorageError, UnsupportedFeature
 from penstock.table.hudi_table import HudiTable
 from tests.unit.engine.write.recorded_storage import FIRST, Kind, Lake, Row, arrow
 
@@ -260,3 +268,33 @@ def test_frames_and_names_that_no_commit_can_have_are_refused(make_lake: Callabl
     with pytest.raises(UnsupportedFeature, match="a data frame of Spark Connect cannot be written yet"):
         sink(str(lake.path), checkpoint="c")(connect, 0)
     assert not lake.files()
+
+
+def test_sink_on_a_server_fences_the_drivers_before(
+    make_lake: Callable[[Kind], Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each batch has a later epoch of one owner; a driver that started earlier gets no batch in any more."""
+    lake = make_lake(KIND)
+    with serve({"trip": str(lake.path)}, "127.0.0.1:0", timelines=ServedTimeline) as server:
+        planned_writes: list[PlannedWrite] = []
+
+        def written(planned: PlannedWrite, df: Any) -> None:
+            planned_writes.append(planned)
+            _run(planned, [(f"k{len(planned_writes)}", 1, "oslo")])
+
+        monkeypatch.setattr(sink_module, "write_frame", written)
+        monkeypatch.setattr(sink_module.time, "time_ns", lambda: 1_000_000_000)
+        earlier = sink("trip", checkpoint="c", server=server.address)
+        monkeypatch.setattr(sink_module.time, "time_ns", lambda: 2_000_000_000)
+        later = sink("trip", checkpoint="c", server=server.address)
+        earlier(frame(), 0)
+        later(frame(), 0)
+        later(frame(), 1)
+        later(frame(), 2)
+        with pytest.raises(Fenced, match="of this owner has begun"):
+            earlier(frame(), 3)
+        owners = {planned.server.owner for planned in planned_writes if planned.server}
+        epochs = [planned.server.epoch for planned in planned_writes if planned.server]
+        assert owners == {owner_of_stream("q")}
+        assert epochs == [1_024_000, 2_048_001, 2_048_002, 1_024_001]
+        assert [row[0] for row in lake.rows()] == ["k1", "k2", "k3"], "batch 0 is written once"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +16,11 @@ from penstock.engine.sync.layout import TargetLayout, followed
 from penstock.engine.sync.targets.hudi import hudi_target
 from penstock.engine.sync.targets.hudi.hudi_target import HudiTarget
 from penstock.engine.sync.targets.hudi.stored_state import SYNC
-from penstock.proto.errors import ConfigurationError, SchemaMismatch, TargetConflict
+from penstock.engine.write.create import create_table
+from penstock.engine.write.service.served_timeline import ServedTimeline
+from penstock.enumerator.server.run import serve
+from penstock.proto.client.client import EnumeratorClient
+from penstock.proto.errors import ConfigurationError, SchemaMismatch, TargetConflict, TargetUnavailable
 from penstock.table.hudi_table import open_table
 from penstock.table.timeline.instants import Action
 from tests.unit.engine.sync.targets.writes import COLUMNS, History, Row, write
@@ -184,3 +189,28 @@ def test_table_is_maintained_from_time_to_time(target: HudiTarget, tmp_path: pat
     writes = open_table(str(tmp_path / "orders")).timeline().completed_writes
     assert Action.COMMIT in {one.action for one in writes}, "a compaction"
     assert len(rows_of(tmp_path / "orders")) == 10
+
+
+def test_tables_are_written_through_a_server(tmp_path: pathlib.Path) -> None:
+    """The server gets the table; a process that starts later fences the one before, which then sees its position."""
+    other = tmp_path / "other"
+    create_table(str(other), pa.schema([("k", pa.string())]), record_key="k", buckets=1)
+    with serve({"taken": str(other)}, "127.0.0.1:0", timelines=ServedTimeline) as server:
+        place = f"{tmp_path}?buckets=2&server={server.address}"
+        first, second = HudiTarget(place), HudiTarget(place)
+        first.write(write("p1", [("a", 1, "x"), ("b", 2, "y")]))
+        second.write(write("p2", [("b", 2, "z")], [("a", 1), ("b", 2)], expected="p1"))
+        with pytest.raises(TargetConflict, match="another process fills this table"):
+            first.write(write("p2", [("b", 2, "z")], [("a", 1), ("b", 2)], expected="p1"))
+        with pytest.raises(TargetUnavailable, match="of this owner has begun"):
+            first.write(write("p3", [("c", 1, "z")], expected="p2"))
+        assert rows_of(tmp_path / "orders") == [("b", 2, "z")]
+        client = EnumeratorClient(server.address)
+        assert client.describe_table("orders").base_path == str(tmp_path / "orders") and not client.list_writes()
+        with pytest.raises(ConfigurationError, match=r"has a table of this name at .*other"):
+            HudiTarget(place).write(replace(write("p1", [("a", 1, "x")]), table="taken"))
+
+
+def test_connection_needs_a_server(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ConfigurationError, match="option serverToken without `server`"):
+        HudiTarget(f"{tmp_path}?serverToken=file")

@@ -16,7 +16,8 @@ from penstock.engine.write.current_table import CurrentTable
 from penstock.engine.write.incoming_rows import incoming_rows
 from penstock.engine.write.planned_write import WriteOptions, WriteRows, open_write
 from penstock.engine.write.results import WriteResult
-from penstock.engine.write.service.remote_transaction import WriteServer, new_owner
+from penstock.engine.write.service.owners import new_owner
+from penstock.engine.write.service.remote_transaction import WriteServer
 from penstock.engine.write.service.served_timeline import ServedTimeline
 from penstock.engine.write.write import _ArrowRows
 from penstock.enumerator.coordinator.coordinator import Coordinator, durable_coordinator
