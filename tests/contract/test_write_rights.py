@@ -9,7 +9,7 @@ import pytest
 
 import penstock
 from penstock.engine.write.service.served_timeline import ServedTimeline
-from penstock.enumerator.server.assembly import running_service
+from penstock.enumerator.server.assembly import TableFunctions, running_service
 from penstock.enumerator.server.auth.tokens import new_token
 from penstock.enumerator.server.config.settings import AclRule, Settings, TableSettings
 from penstock.enumerator.server.run import serve_enumerator
@@ -61,7 +61,7 @@ def bench(tmp_path: pathlib.Path) -> Iterator[Bench]:
         create(tmp_path / "lake" / table)
     tables = {name: TableSettings(path=str(tmp_path / "lake" / name)) for name in ("t", "u")}
     settings = Settings(tables=tables, listen="127.0.0.1:0", tokens=str(tmp_path / "tokens"), acl=RULES)
-    with running_service(settings, timelines=ServedTimeline) as service:
+    with running_service(settings, functions=TableFunctions(timelines=ServedTimeline)) as service:
         running = serve_enumerator(service, groups=service, tables=service, writes=service.writes, settings=settings)
         yield Bench(tmp_path, running.address)
         running.stop(0)

@@ -16,6 +16,7 @@ from penstock.engine.spark.write.data_source_writer import append_writer
 from penstock.engine.spark.write.stream_writer import AppendStreamWriter, append_stream_writer
 from penstock.engine.write.service.owners import epochs_from, owner_of_stream
 from penstock.engine.write.service.served_timeline import ServedTimeline
+from penstock.enumerator.server.assembly import TableFunctions
 from penstock.enumerator.server.run import RunningServer, serve
 from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import ConfigurationError, Fenced, SchemaMismatch, WriteConflict
@@ -33,7 +34,7 @@ def lake(make_lake: Callable[[Kind], Lake]) -> Lake:
 
 @pytest.fixture
 def server(lake: Lake) -> Iterator[RunningServer]:
-    with serve({"trip": str(lake.path)}, "127.0.0.1:0", timelines=ServedTimeline) as running:
+    with serve({"trip": str(lake.path)}, "127.0.0.1:0", functions=TableFunctions(timelines=ServedTimeline)) as running:
         yield running
 
 
@@ -59,7 +60,7 @@ def open_writes(server: RunningServer) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("kind", [KIND, MERGE_ON_READ])
 def test_tasks_share_one_write_of_the_server(make_lake: Callable[[Kind], Lake], kind: Kind) -> None:
     lake = make_lake(kind)
-    with serve({"trip": str(lake.path)}, "127.0.0.1:0", timelines=ServedTimeline) as server:
+    with serve({"trip": str(lake.path)}, "127.0.0.1:0", functions=TableFunctions(timelines=ServedTimeline)) as server:
         writer = batch(server)
         reports = [task(writer.append, FIRST, 0, 0), task(writer.append, [], 2, 2), task(writer.append, SECOND, 1, 1)]
         assert len(open_writes(server)) == 1 and lake.rows() == []

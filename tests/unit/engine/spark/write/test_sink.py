@@ -23,6 +23,7 @@ from penstock.engine.write.results import WriteResult
 from penstock.engine.write.service.owners import owner_of_stream
 from penstock.engine.write.service.served_timeline import ServedTimeline
 from penstock.enumerator.handover.commit_offsets import SPARK_SINK
+from penstock.enumerator.server.assembly import TableFunctions
 from penstock.enumerator.server.run import serve
 from penstock.proto.errors import ConfigurationError, Fenced, StorageError, UnsupportedFeature
 from penstock.table.hudi_table import HudiTable
@@ -275,7 +276,7 @@ def test_sink_on_a_server_fences_the_drivers_before(
 ) -> None:
     """Each batch has a later epoch of one owner; a driver that started earlier gets no batch in any more."""
     lake = make_lake(KIND)
-    with serve({"trip": str(lake.path)}, "127.0.0.1:0", timelines=ServedTimeline) as server:
+    with serve({"trip": str(lake.path)}, "127.0.0.1:0", functions=TableFunctions(timelines=ServedTimeline)) as server:
         planned_writes: list[PlannedWrite] = []
 
         def written(planned: PlannedWrite, df: Any) -> None:

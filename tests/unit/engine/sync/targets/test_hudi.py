@@ -18,6 +18,7 @@ from penstock.engine.sync.targets.hudi.hudi_target import HudiTarget
 from penstock.engine.sync.targets.hudi.stored_state import SYNC
 from penstock.engine.write.create import create_table
 from penstock.engine.write.service.served_timeline import ServedTimeline
+from penstock.enumerator.server.assembly import TableFunctions
 from penstock.enumerator.server.run import serve
 from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, TargetConflict, TargetUnavailable
@@ -195,7 +196,7 @@ def test_tables_are_written_through_a_server(tmp_path: pathlib.Path) -> None:
     """The server gets the table; a process that starts later fences the one before, which then sees its position."""
     other = tmp_path / "other"
     create_table(str(other), pa.schema([("k", pa.string())]), record_key="k", buckets=1)
-    with serve({"taken": str(other)}, "127.0.0.1:0", timelines=ServedTimeline) as server:
+    with serve({"taken": str(other)}, "127.0.0.1:0", functions=TableFunctions(timelines=ServedTimeline)) as server:
         place = f"{tmp_path}?buckets=2&server={server.address}"
         first, second = HudiTarget(place), HudiTarget(place)
         first.write(write("p1", [("a", 1, "x"), ("b", 2, "y")]))
