@@ -1,7 +1,6 @@
 """Observation of the enumerator: frozen event values, and the one method that receives them. Pure.
 
-Each event says what happened or what was measured. `penstock.enumerator.server.metrics` turns events into metrics,
-`penstock.enumerator.groups.activity` into the status of a server.
+Each event says what happened or was measured: `server.metrics` makes metrics of it, `groups.activity` a status.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from penstock.enumerator.catalog_events import CatalogListed, TableRemoved
+from penstock.enumerator.write_events import WritesMeasured
 from penstock.proto.model.group_status import GroupAlignment
 from penstock.proto.model.hybrid import Phase
 from penstock.proto.model.reports import SplitReport
@@ -19,7 +19,6 @@ from penstock.proto.model.reports import SplitReport
 if TYPE_CHECKING:
     from penstock.proto.model.groups import GroupLag
     from penstock.proto.model.server_status import StreamStatus
-    from penstock.proto.model.writes import WriteState
 
 
 class SplitEvent(enum.StrEnum):
@@ -290,30 +289,6 @@ class StreamsMeasured:
 
     streams: tuple[StreamStatus, ...]
     """All registered streams, by table and name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableWritesMeasured:
-    """The write transactions of a table."""
-
-    writes: Mapping[WriteState, int]
-    """How many have not ended, by state."""
-    groups: int
-    """File groups and partitions that they hold."""
-    oldest_s: Mapping[WriteState, float]
-    """The longest time that one of them has been in its state."""
-    ended: Mapping[str, int]
-    """How many have ended since the event before, by `completed` or the value of their `WriteEnd`."""
-    conflicts: int
-    """How often a lease was refused since the event before."""
-
-
-@dataclass(frozen=True, slots=True)
-class WritesMeasured:
-    """The write transactions of all tables. It replaces the event before it."""
-
-    tables: Mapping[str, TableWritesMeasured]
-    """By table."""
 
 
 @dataclass(frozen=True, slots=True)

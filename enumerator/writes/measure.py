@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from penstock.enumerator.core.writes.state import TableWrites, Write
-from penstock.enumerator.observer import TableWritesMeasured, WritesMeasured
+from penstock.enumerator.write_events import TableWritesMeasured, WritesMeasured
 from penstock.proto.model.writes import WriteId, WriteState
 
 

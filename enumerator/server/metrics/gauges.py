@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from penstock.enumerator.catalog_events import CatalogListed
-from penstock.enumerator.observer import StreamsMeasured, TopicMeasured, WritesMeasured
+from penstock.enumerator.observer import StreamsMeasured, TopicMeasured
 from penstock.enumerator.server.metrics.families import Values, counter, gauge
+from penstock.enumerator.write_events import WritesMeasured
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.hybrid import Phase
 from penstock.proto.model.server_status import StreamState

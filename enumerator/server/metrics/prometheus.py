@@ -38,12 +38,12 @@ from penstock.enumerator.observer import (
     TokensLoaded,
     TopicMeasured,
     WatermarkPlanned,
-    WritesMeasured,
 )
 from penstock.enumerator.server.http.port import HttpPort
 from penstock.enumerator.server.metrics.families import Values, counter, gauge, histogram, new_registry
 from penstock.enumerator.server.metrics.gauges import CatalogGauges, LagGauges, StreamGauges, TopicGauges, WriteMetrics
 from penstock.enumerator.subscriptions import Subscriptions
+from penstock.enumerator.write_events import WritesMeasured
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import host_and_port
 from penstock.proto.model.reports import PHASES
