@@ -27,7 +27,7 @@ from penstock.enumerator.observer import (
     WatermarkPlanned,
 )
 from penstock.enumerator.subscriptions import Subscriptions
-from penstock.enumerator.write_events import ServicesMeasured
+from penstock.enumerator.write_events import ServicesMeasured, TableWritesMeasured, WritesMeasured
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.model.server_status import StreamStatus
@@ -195,6 +195,7 @@ class Activity:
         self._streams: tuple[StreamStatus, ...] = ()
         self._services: tuple[ServiceSplitSummary, ...] = ()
         self._catalogs: dict[str, CatalogSeen] = {}
+        self._writes = WritesMeasured({})
         self._subscriptions = Subscriptions()
         self._subscriptions.subscribe(GroupMeasured, self._group_measured)
         self._subscriptions.subscribe(LagMeasured, self._lag_measured)
@@ -205,6 +206,7 @@ class Activity:
         self._subscriptions.subscribe(TableChecked, self._table_checked)
         self._subscriptions.subscribe(TableRemoved, self._table_removed)
         self._subscriptions.subscribe(CatalogListed, self._catalog_listed)
+        self._subscriptions.subscribe(WritesMeasured, self._writes_measured)
         self._subscriptions.subscribe(WatermarkPlanned, self._watermark_planned)
         self._subscriptions.subscribe(StreamsMeasured, self._streams_measured)
         self._subscriptions.subscribe(ServicesMeasured, self._services_measured)
@@ -292,6 +294,16 @@ class Activity:
         """The last listing of each catalog, by name. The configuration has few."""
         with self._lock:
             return tuple(seen for _, seen in sorted(self._catalogs.items()))
+
+    def _writes_measured(self, event: WritesMeasured) -> None:
+        with self._lock:
+            self._writes = event
+
+    def writes(self) -> tuple[tuple[str, TableWritesMeasured], ...]:
+        """The tables that have writes which have not ended, by name."""
+        with self._lock:
+            measured = self._writes
+        return tuple((table, each) for table, each in sorted(measured.tables.items()) if each.writes)[: self._max_shown]
 
     def health(self) -> dict[str, str]:
         """By table: '' if it can be opened, or the code of the error."""

@@ -13,6 +13,7 @@ from penstock.enumerator.groups.activity import FULL, Activity, GroupActivity, S
 from penstock.enumerator.groups.merged_groups import hidden_tables
 from penstock.proto.model.server_status import StreamStatus
 from penstock.proto.model.service_splits import ServiceSplitSummary
+from penstock.proto.model.writes import WriteState
 
 MAX_POINTS: Final = 240
 """Points of a series, for up to FULL groups or tables; with more of them each has fewer."""
@@ -49,6 +50,16 @@ def page_data(activity: Activity) -> dict[str, object]:
                 "spent_s": round(seen.listing.spent_s, 1),
             }
             for seen in activity.catalogs()
+        ],
+        "writes": [
+            {
+                "table": table,
+                **{state.value: each.writes.get(state, 0) for state in WriteState if not state.has_ended},
+                "groups": each.groups,
+                "oldest_s": max(each.oldest_s.values(), default=0.0),
+                "stuck_s": max(each.oldest_s.get(state, 0.0) for state in (WriteState.DECIDED, WriteState.FAILED)),
+            }
+            for table, each in activity.writes()[:MAX_STREAMS]
         ],
         "streams": [_stream(status) for status in activity.streams()[:MAX_STREAMS]],
         "services": [_service(split) for split in activity.services()[:MAX_SERVICES]],

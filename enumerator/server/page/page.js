@@ -76,6 +76,14 @@ function drawCatalogs(status) {
       ([text, marked]) => element("td", marked ? { class: "bad" } : {}, text)))));
 }
 
+function drawWrites(status) {
+  byId("writes").hidden = !status.writes.length;
+  byId("writes").querySelector("tbody").replaceChildren(...status.writes.map((one) => element("tr", {},
+    ...[[one.table], [number(one.requested)], [number(one.open)], [number(one.decided), one.stuck_s > 60], [number(one.failed), one.stuck_s > 60],
+      [number(one.groups)], [span(one.oldest_s), one.stuck_s > 60]].map(
+      ([text, marked]) => element("td", marked ? { class: "bad" } : {}, text)))));
+}
+
 // A time of event data as text: any 64-bit time, also one that no Date can hold.
 function moment(ms) {
   if (ms === null || ms === undefined) return "–";
@@ -202,6 +210,7 @@ function draw() {
   const now = status.now_ms, from = Math.min(now - 60000, ...times);
   drawGroups(status);
   drawCatalogs(status);
+  drawWrites(status);
   drawStreams(status);
   drawServices(status);
   drawHealth(status);

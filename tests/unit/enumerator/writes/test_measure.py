@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import threading
+
 import pytest
 
 from penstock.enumerator.core.writes import events as ev
 from penstock.enumerator.core.writes.state import TableWrites
+from penstock.enumerator.groups.activity import Activity
+from penstock.enumerator.server.http.page_data import page_data
 from penstock.enumerator.server.metrics.prometheus import Metrics
 from penstock.enumerator.write_events import TableWritesMeasured
 from penstock.enumerator.writes.measure import WriteMeter
@@ -61,3 +66,25 @@ def test_metrics_have_the_writes_of_the_first_tables() -> None:
     assert samples["penstock_write_conflicts_total", labels(table="other")] == 1.0
     with pytest.raises(KeyError):
         samples["penstock_write_groups", labels(table="u")]
+
+
+def test_page_has_the_tables_with_live_writes() -> None:
+    core, meter, activity = Core(), WriteMeter(), Activity(lambda: 1_000, threading.Lock(), 10)
+    assert page_data(activity)["writes"] == []
+    first = core.begin("a")
+    core.lease(first, groups("f"))
+    core.commit(first, groups("f"))
+    core.begin("b")
+    meter.measure(core.state.writes, 1_000)
+    activity.observe(meter.measure({**core.state.writes, "idle": TableWrites()}, 71_000))
+    (shown,) = json.loads(json.dumps(page_data(activity)))["writes"]
+    assert shown == {
+        "table": "t",
+        "requested": 0,
+        "open": 1,
+        "decided": 1,
+        "failed": 0,
+        "groups": 1,
+        "oldest_s": 70.0,
+        "stuck_s": 70.0,
+    }
