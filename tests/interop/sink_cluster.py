@@ -76,7 +76,7 @@ class SinkCluster:
             (self.folder / name).mkdir()
         create_tables(self.folder)
         variables = {
-            "PYTHONPATH": str(REPOSITORY),
+            "PYTHONPATH": os.pathsep.join([str(REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])]),
             "PENSTOCK_FAILPOINTS": str(self.seed),
             "PYSPARK_PYTHON": interpreter.command(),
         }
