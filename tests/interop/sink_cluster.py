@@ -68,6 +68,8 @@ class SinkCluster:
     speculates: bool = True
     dies_at: int = -1
     forgets: bool = False
+    services_s: float = 60.0
+    """The time from one compaction to the next."""
     happened: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
@@ -105,7 +107,7 @@ class SinkCluster:
     def run(self, seconds: float, strikes_s: tuple[float, float]) -> None:
         """Kills processes for some seconds, and longer on a slow machine, until each kind was killed once.
         `strikes_s`: the shortest and the longest time between two kills."""
-        began = time.monotonic()
+        began = serve_at = time.monotonic()
         first = list(KINDS)
         self.rng.shuffle(first)
         strike_at = began
@@ -116,7 +118,16 @@ class SinkCluster:
                 if self._strike(kind) and kind in first:
                     first.remove(kind)
                 strike_at = time.monotonic() + self.rng.uniform(*strikes_s)
+            if now >= serve_at + self.services_s:
+                self.compact()
+                serve_at = time.monotonic()
             time.sleep(0.05)
+
+    def compact(self) -> None:
+        """Compacts the merge-on-read table beside the stream, if it is due."""
+        path = str(self.folder / "upserts")
+        result = penstock.maintain(path, compact_after=5, skip=("cluster", "clean", "archive"))
+        self.happened["compaction"] += bool(result.compactions)
 
     def attend(self) -> None:
         """Starts the driver again if it was killed, by a strike or by itself."""

@@ -84,7 +84,7 @@ def session(request: Request) -> SparkSession:
 def records(spark: SparkSession, request: Request, columns: tuple[str, ...], where: str) -> DataFrame:
     """The stream of the topic, with failpoints in its tasks."""
     raw = spark.readStream.format("kafka").options(**connection(request)).option("subscribe", request["topic"])
-    raw = raw.option("startingOffsets", "earliest")
+    raw = raw.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 2000)
     data: DataFrame = shaped(raw.load(), {"fields": FIELDS, "where": where, "columns": columns})
     begins, ends = (Failpoint(request["folder"], request["seed"], place) for place in ("task begins", "task ends"))
     return data.mapInArrow(harmed_rows(begins, ends), data.schema)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import pathlib
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,10 @@ from typing import Any
 
 import pyarrow as pa
 
+import penstock
 from penstock.enumerator.handover.commit_offsets import SINK_OFFSETS, SPARK_SINK
 from penstock.table.hudi_table import open_table
+from tests.golden.changes import folded, state_of
 from tests.hybrid.topic_fold import Offsets, fold_topic
 from tests.hybrid.topic_records import COLUMNS, PARTITIONS, Record, Row
 
@@ -63,7 +66,7 @@ def batches_of(path: pathlib.Path, topic: str) -> list[CommittedBatch]:
             continue
         (number,) = json.loads(extra[SPARK_SINK]).values()
         ends = {int(partition): end for partition, end in json.loads(extra[SINK_OFFSETS])[topic].items()}
-        batches.append(CommittedBatch(instant.requested_time, instant.order_key, int(number), ends))
+        batches.append(CommittedBatch(instant.requested_time, instant.completion_time or "", int(number), ends))
     return sorted(batches, key=lambda batch: batch.order_key)
 
 
@@ -90,10 +93,13 @@ def offset_problems(
 def parts(records: Sequence[Record], ends: Mapping[int, Offsets]) -> dict[int, list[Record]]:
     """The records of each micro-batch, by the ends of the checkpoint."""
     batches: dict[int, list[Record]] = {number: [] for number in ends}
-    before: Offsets = dict.fromkeys(range(PARTITIONS), 0)
-    for number in sorted(ends):
-        batches[number] = [one for one in records if before[one.partition] <= one.offset < ends[number][one.partition]]
-        before = ends[number]
+    numbers = sorted(ends)
+    for partition in range(PARTITIONS):
+        limits = [ends[number][partition] for number in numbers]
+        for record in records:
+            place = bisect_right(limits, record.offset)
+            if record.partition == partition and place < len(numbers):
+                batches[numbers[place]].append(record)
     return batches
 
 
@@ -105,10 +111,16 @@ def commit_problems(
     for instant, row in zip(table["_hoodie_commit_time"].to_pylist(), rows_of(table), strict=True):
         by_commit.setdefault(instant, []).append(row)
     for batch in batches:
-        expected = [row for record in records.get(batch.number, ()) if (row := record.row()) is not None]
+        expected = rows_of_records(records.get(batch.number, ()))
         yield from row_problems(f"{what}, micro-batch {batch.number}", by_commit.pop(batch.requested, []), expected)
     if by_commit:
         yield f"{what}: rows of other commits: {sorted(by_commit)[:6]}"
+
+
+def rows_of_records(records: Sequence[Record], after: Offsets | None = None) -> list[Row]:
+    """The row of each record that has one, of those at or after these offsets."""
+    late = [one for one in records if one.offset >= (after or {}).get(one.partition, 0)]
+    return [row for record in late if (row := record.row()) is not None]
 
 
 def won_after(records: Sequence[Record], ends: Offsets) -> list[Row]:
@@ -139,7 +151,27 @@ def missing_files(path: pathlib.Path) -> list[str]:
     return sorted(name for name in named if not (path / name).exists())
 
 
-def snapshot_problems(hudi: Any, path: pathlib.Path, ours: pa.Table, expected: Sequence[Row]) -> Iterator[str]:
+def snapshot_problems(hudi: Any, path: pathlib.Path, expected: Sequence[Row]) -> Iterator[str]:
     """Lines for a snapshot that is not the expected one, by Hudi's reader or by Penstock's."""
-    yield from row_problems(f"{path.name} by Penstock", rows_of(ours), expected)
+    yield from row_problems(f"{path.name} by Penstock", rows_of(penstock.read(str(path)).read_all()), expected)
     yield from row_problems(f"{path.name} by Hudi", rows_of(hudi.read(path)), expected)
+
+
+def range_problems(
+    hudi: Any, path: pathlib.Path, begin: str, end: str, expected: Sequence[Row], snapshot: Sequence[Row]
+) -> Iterator[str]:
+    """Lines for a range of commits (completion times) with other rows than the expected ones. Of a log, Hudi also
+    returns rows that lose against an older one: they are not in the snapshot."""
+    ours = penstock.read(str(path), query="incremental", after=begin, upto=end).read_all()
+    yield from row_problems(f"range of {path.name} by Penstock", rows_of(ours), expected)
+    present = set(snapshot)
+    hudis = [row for row in rows_of(hudi.incremental(path, begin, end)) if row in present]
+    yield from row_problems(f"range of {path.name} by Hudi", hudis, expected)
+
+
+def change_problems(path: pathlib.Path, end: str) -> Iterator[str]:
+    """A line if all changes, in their order, do not lead to the rows of the table."""
+    changes = penstock.read(str(path), query="cdc", cdc_format="rows", after="earliest", upto=end).read_all()
+    rows = penstock.read(str(path)).read_all()
+    if sorted(folded(changes, {}).values()) != sorted(state_of(rows).elements()):
+        yield f"{path.name}: the changes do not lead to the rows"

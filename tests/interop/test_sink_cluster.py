@@ -18,18 +18,20 @@ import pytest
 import penstock
 from tests.hybrid.penstock_sink import CACHE, KAFKA_SOURCE
 from tests.hybrid.topic_fold import fold_topic
-from tests.hybrid.topic_records import Record, TopicProducer, make_topic, read_topic
+from tests.hybrid.topic_records import COLUMNS, Record, TopicProducer, make_topic, read_topic
+from tests.interop.hudi_options import hudis_options
 from tests.interop.hudi_process import fetch_jars
-from tests.interop.sink_cluster import KINDS, SinkCluster
+from tests.interop.sink_cluster import KINDS, TABLES, SinkCluster
 from tests.interop.sink_failpoints import Harm, noted
 from tests.interop.sink_judgements import (
     batches_of,
+    change_problems,
     commit_problems,
     missing_files,
     offset_problems,
     parts,
-    row_problems,
-    rows_of,
+    range_problems,
+    rows_of_records,
     snapshot_problems,
     stray_files,
     won_after,
@@ -40,6 +42,22 @@ pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.kafka, pytest.
 
 SHORT_S = 25.0
 LONG_S = float(os.environ.get("PENSTOCK_SINKS_SECONDS", "1800"))
+HUDIS_COLUMNS = [
+    ("id", "c0"),
+    ("region", "c1"),
+    ("ts", "CAST(c2 AS BIGINT)"),
+    ("n", "CAST(c3 AS BIGINT)"),
+    ("at", "CAST(NULL AS TIMESTAMP)"),
+    ("amount", "CAST(c4 AS DOUBLE)"),
+    ("note", "CAST(c5 AS STRING)"),
+    ("_hoodie_is_deleted", "c6"),
+]
+HUDIS_OPTIONS = hudis_options(9, "merge_on_read", "bucket") | {
+    "hoodie.table.name": "upserts",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.datasource.write.partitionpath.field": "region",
+    "hoodie.bucket.index.num.buckets": "2",
+}
 SEED = int(os.environ.get("PENSTOCK_SEED", "20261126"))
 
 
@@ -80,6 +98,7 @@ def _run(hudi: Any, kafka: Any, folder: pathlib.Path, seconds: float, strikes_s:
     records = read_topic(kafka.bootstrap, topic)
     note = _note(cluster, records, seconds, time.monotonic() - began)
     problems = [*cluster.problems, *cluster.unexcused(), *_problems(hudi, cluster, records)]
+    problems += _hudi_goes_on(hudi, folder / "upserts", records)
     assert not problems, "\n".join([note, *problems])
     assert all(cluster.happened[f"{kind} killed"] for kind in KINDS), note
     assert noted(folder, "both") and all(noted(folder, kind) for kind in Harm), note
@@ -88,35 +107,37 @@ def _run(hudi: Any, kafka: Any, folder: pathlib.Path, seconds: float, strikes_s:
 def _problems(hudi: Any, cluster: SinkCluster, records: list[Record]) -> list[str]:
     """What is wrong with the tables."""
     problems: list[str] = []
-    fold, path = fold_topic(records), cluster.folder / "upserts"
-    rows = [row for record in records if (row := record.row()) is not None]
-    for name, expected in (("upserts", [*fold.values()]), ("inserts", rows)):
-        table = cluster.folder / name
-        penstock.maintain(str(table), skip=("compact", "cluster", "clean", "archive"))
-        problems += snapshot_problems(hudi, table, penstock.read(str(table)).read_all(), expected)
+    for name in TABLES:
+        path = cluster.folder / name
+        penstock.maintain(str(path), skip=("compact", "cluster", "clean", "archive"))  # it rolls back what was killed
         ends = {number: cluster.offsets(name, number) for number in cluster.batches(name)}
-        batches, by_batch = batches_of(table, cluster.topic), parts(records, ends)
-        if name == "inserts":
-            inserted = {number: [one for one in by_batch[number] if one.row() is not None] for number in by_batch}
-            by_batch = inserted
-            problems += commit_problems(name, penstock.read(str(table)).read_all(), batches, by_batch)
+        batches, by_batch = batches_of(path, cluster.topic), parts(records, ends)
+        middle, newest = batches[len(batches) // 2], batches[-1]
+        if name == "upserts":
+            expected, won = [*fold_topic(records).values()], won_after(records, middle.ends)
+            problems += change_problems(path, newest.order_key)
+        else:
+            by_batch = {number: [one for one in by_batch[number] if one.row() is not None] for number in by_batch}
+            expected, won = rows_of_records(records), rows_of_records(records, middle.ends)
+            problems += commit_problems(name, penstock.read(str(path)).read_all(), batches, by_batch)
+        problems += snapshot_problems(hudi, path, expected)
         problems += offset_problems(name, batches, ends, [number for number in by_batch if by_batch[number]])
-        middle = batches[len(batches) // 2]
-        newest = batches[-1]
-        won = won_after(records, middle.ends) if name == "upserts" else _inserted_after(records, middle.ends)
-        ours = penstock.read(str(table), query="incremental", after=middle.order_key, upto=newest.order_key)
-        problems += row_problems(f"range of {name} by Penstock", rows_of(ours.read_all()), won)
-        hudis = rows_of(hudi.incremental(table, middle.order_key, newest.order_key))
-        problems += row_problems(f"range of {name} by Hudi", [row for row in hudis if row in expected], won)
-        problems += [f"{name}: stray file {file}" for file in stray_files(table)]
-        problems += [f"{name}: missing file {file}" for file in missing_files(table)]
-    assert path.exists()
+        problems += range_problems(hudi, path, middle.order_key, newest.order_key, won, expected)
+        problems += [f"{name}: stray file {file}" for file in stray_files(path)]
+        problems += [f"{name}: missing file {file}" for file in missing_files(path)]
     return problems
 
 
-def _inserted_after(records: list[Record], ends: Any) -> list[Any]:
-    late = [record for record in records if record.offset >= ends.get(record.partition, 0)]
-    return [row for record in late if (row := record.row()) is not None]
+def _hudi_goes_on(hudi: Any, path: pathlib.Path, records: list[Record]) -> list[str]:
+    """Hudi updates a row, deletes one and inserts one; what is wrong with the table afterwards."""
+    rows = sorted(fold_topic(records).values())
+    later = max(row[COLUMNS.index("ts")] for row in rows) + 1000
+    updated, deleted = rows[0], rows[-1]
+    new = (updated[0], updated[1], later, -1, None, 0.5, "Hudi")
+    added = ("eu-new", "eu", later, -2, None, 1.5, None)
+    data = [(*new, False), (*added, False), (*deleted[:2], later, -3, None, 0.0, None, True)]
+    hudi.write(path, HUDIS_COLUMNS, [[*row[:4], *row[5:]] for row in data], HUDIS_OPTIONS)
+    return [*snapshot_problems(hudi, path, [*rows[1:-1], new, added])]
 
 
 def _note(cluster: SinkCluster, records: list[Record], seconds: float, took: float) -> str:
