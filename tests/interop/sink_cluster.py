@@ -32,11 +32,13 @@ KINDS: Final = {"executor": 0.45, "worker": 0.2, "driver": 0.25, "broker": 0.1}
 """Kinds of processes to kill, with their weights."""
 EXCUSED: Final = re.compile(
     r"executor .{0,80}(?:exited|lost|[Rr]emoved)|Worker shutting down|ExecutorLostFailure|FetchFailed|Failed to fetch"
-    r"|BlockNotFound|Checkpoint block|Python worker exited unexpectedly|Timeout|DisconnectException|NetworkException"
-    r"|KafkaException|a task fails on purpose"
+    r"|Checkpoint block|Python worker exited unexpectedly|TimeoutException|DisconnectException|NetworkException"
+    r"|KafkaException|a task fails on purpose|errors\.WriteConflict"
 )
-"""Errors with which a stream may fail, and continue after a restart: an executor with rows of the micro-batch, the
-broker or a worker of Python was killed."""
+"""Errors with which a stream may fail, and continue after a restart: an executor with rows of the micro-batch, a worker
+of Python or the broker was killed, a task failed too often, or what a killed driver had begun was still ending."""
+OUR_ERRORS: Final = re.compile(r"penstock\.proto\.errors\.(?!WriteConflict)\w+")
+"""No kill explains these."""
 
 
 def create_tables(folder: pathlib.Path) -> None:
@@ -200,7 +202,7 @@ class SinkCluster:
     def unexcused(self) -> list[str]:
         """The failures of streams that no kill explains."""
         texts = [event["text"] for event in self.events("failed")]
-        return [text for text in texts if not EXCUSED.search(text)]
+        return [text for text in texts if OUR_ERRORS.search(text) or not EXCUSED.search(text)]
 
     def _is_at(self, name: str, end: dict[int, int]) -> bool:
         batches = self.batches(name)

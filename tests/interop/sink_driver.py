@@ -14,7 +14,7 @@ import pathlib
 import random
 import signal
 import sys
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -27,7 +27,7 @@ from tests.interop.hudi_topics import connection, shaped
 from tests.interop.sink_failpoints import Failpoint, HarmedWriter, harmed_rows
 from tests.interop.soak_driver import run
 
-DIES: float = 0.04
+DIES: Final = 0.06
 """The share of micro-batches after whose commit the driver is killed, before Spark's checkpoint has their end."""
 
 

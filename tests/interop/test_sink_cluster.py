@@ -68,21 +68,56 @@ def jars() -> str:
 
 @pytest.mark.exhaustive
 def test_each_record_is_written_once_in_a_short_run(hudi: Any, kafka: Any, tmp_path: pathlib.Path) -> None:
-    _run(hudi, kafka, tmp_path, SHORT_S, (2.0, 5.0))
+    _run(hudi, kafka, tmp_path, SHORT_S, (2.0, 5.0), dies_at=2)
 
 
 @pytest.mark.long
 def test_each_record_is_written_once_in_a_long_run(hudi: Any, kafka: Any, tmp_path: pathlib.Path) -> None:
     """Runs for PENSTOCK_SINKS_SECONDS."""
-    _run(hudi, kafka, tmp_path, LONG_S, (10.0, 40.0))
+    _run(hudi, kafka, tmp_path, LONG_S, (10.0, 40.0), dies_at=-1)
 
 
-def _run(hudi: Any, kafka: Any, folder: pathlib.Path, seconds: float, strikes_s: tuple[float, float]) -> None:
+@pytest.mark.exhaustive
+def test_sink_that_forgets_its_batches_is_detected(kafka: Any, tmp_path: pathlib.Path) -> None:
+    """The control: the driver dies between the commit of a micro-batch and Spark's checkpoint, and the next one does
+    not find the micro-batch in the table. Without speculation no task runs twice at the same time."""
+    topic = f"sinks-{tmp_path.name}"
+    make_topic(kafka.bootstrap, topic)
+    producer = TopicProducer(kafka.bootstrap, topic, random.Random(SEED), deletes=True)
+    producer.begin(30)
+    cluster = SinkCluster(
+        folder=tmp_path,
+        broker=kafka,
+        topic=topic,
+        jars=jars(),
+        rng=random.Random(SEED),
+        seed=SEED,
+        dies_at=1,
+        forgets=True,
+        speculates=False,
+    )
+    try:
+        cluster.begin()
+        producer.begin(30)
+        cluster.catch_up()
+        cluster.end()
+    finally:
+        cluster.abandon()
+    assert not [*cluster.problems, *cluster.unexcused()] and cluster.happened["driver died"] == 1
+    ends = {number: cluster.offsets("upserts", number) for number in cluster.batches("upserts")}
+    problems = [*offset_problems("upserts", batches_of(tmp_path / "upserts", topic), ends, list(ends))]
+    assert len(problems) == 1 and "with several: [1]" in problems[0]
+    assert not noted(tmp_path, "both")
+
+
+def _run(
+    hudi: Any, kafka: Any, folder: pathlib.Path, seconds: float, strikes_s: tuple[float, float], dies_at: int
+) -> None:
     began, rng, topic = time.monotonic(), random.Random(SEED), f"sinks-{folder.name}"
     make_topic(kafka.bootstrap, topic)
     producer = TopicProducer(kafka.bootstrap, topic, random.Random(rng.random()), deletes=True)
     producer.begin(60)
-    cluster = SinkCluster(folder=folder, broker=kafka, topic=topic, jars=jars(), rng=rng, seed=SEED)
+    cluster = SinkCluster(folder=folder, broker=kafka, topic=topic, jars=jars(), rng=rng, seed=SEED, dies_at=dies_at)
     try:
         cluster.begin()
         producer.start()
@@ -100,7 +135,7 @@ def _run(hudi: Any, kafka: Any, folder: pathlib.Path, seconds: float, strikes_s:
     problems = [*cluster.problems, *cluster.unexcused(), *_problems(hudi, cluster, records)]
     problems += _hudi_goes_on(hudi, folder / "upserts", records)
     assert not problems, "\n".join([note, *problems])
-    assert all(cluster.happened[f"{kind} killed"] for kind in KINDS), note
+    assert all(cluster.happened[f"{kind} killed"] for kind in KINDS) and cluster.happened["driver died"], note
     assert noted(folder, "both") and all(noted(folder, kind) for kind in Harm), note
 
 
