@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -106,17 +107,17 @@ class SinkCluster:
         self.driver.start()
         self.wait(lambda: all(self.batches(name) for name in TABLES), "a first micro-batch of each stream")
 
-    def run(self, seconds: float, strikes_s: tuple[float, float]) -> None:
+    def run(self, seconds: float, strikes_s: tuple[float, float], kinds: Mapping[str, float]) -> None:
         """Kills processes for some seconds, and longer on a slow machine, until each kind was killed once.
-        `strikes_s`: the shortest and the longest time between two kills."""
+        `strikes_s`: the shortest and the longest time between two kills; `kinds`: with their weights."""
         began = serve_at = time.monotonic()
-        first = list(KINDS)
+        first = list(kinds)
         self.rng.shuffle(first)
         strike_at = began
         while (now := time.monotonic()) < began + seconds or (first and now < began + seconds + PROGRESS_S):
             self.attend()
             if now >= strike_at and self._works():
-                kind = first[0] if first else self.rng.choices(list(KINDS), weights=list(KINDS.values()))[0]
+                kind = first[0] if first else self.rng.choices(list(kinds), weights=list(kinds.values()))[0]
                 if self._strike(kind) and kind in first:
                     first.remove(kind)
                 strike_at = time.monotonic() + self.rng.uniform(*strikes_s)

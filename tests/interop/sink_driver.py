@@ -17,7 +17,7 @@ import sys
 from typing import Any, Final, TypedDict
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 import penstock.spark
 from penstock.engine.spark.write import rows as spark_rows
@@ -29,6 +29,13 @@ from tests.interop.soak_driver import run
 
 DIES: Final = 0.06
 """The share of micro-batches after whose commit the driver is killed, before Spark's checkpoint has their end."""
+
+
+SHAPES: Final = {
+    "upserts": (UPSERT_COLUMNS, "true"),
+    "inserts": (APPEND_COLUMNS, "NOT coalesce(v._hoodie_is_deleted, NOT has_value)"),
+}
+"""The columns of each table, and which records have a row there."""
 
 
 class Request(TypedDict):
@@ -81,12 +88,14 @@ def session(request: Request) -> SparkSession:
     return spark
 
 
-def records(spark: SparkSession, request: Request, columns: tuple[str, ...], where: str) -> DataFrame:
-    """The stream of the topic, with failpoints in its tasks."""
+def records(spark: SparkSession, request: Request, name: str) -> DataFrame:
+    """The stream of the topic for a table, with failpoints in its tasks."""
+    columns, where = SHAPES[name]
     raw = spark.readStream.format("kafka").options(**connection(request)).option("subscribe", request["topic"])
     raw = raw.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 2000)
     data: DataFrame = shaped(raw.load(), {"fields": FIELDS, "where": where, "columns": columns})
-    begins, ends = (Failpoint(request["folder"], request["seed"], place) for place in ("task begins", "task ends"))
+    places = (f"{name} task begins", f"{name} task ends")
+    begins, ends = (Failpoint(request["folder"], request["seed"], place) for place in places)
     return data.mapInArrow(harmed_rows(begins, ends), data.schema)
 
 
@@ -94,13 +103,11 @@ def started(spark: SparkSession, request: Request, name: str) -> StreamingQuery:
     """The stream of a table, which goes on from its checkpoint."""
     folder = pathlib.Path(request["folder"])
     path, checkpoint = str(folder / name), str(folder / "checkpoint" / name)
+    writer = records(spark, request, name).writeStream
     if name == "upserts":
-        writer = records(spark, request, UPSERT_COLUMNS, "true").writeStream
         writer = writer.foreachBatch(dying(penstock.spark.sink(path, checkpoint=checkpoint), request))
     else:
-        writer = records(
-            spark, request, APPEND_COLUMNS, "NOT coalesce(v._hoodie_is_deleted, NOT has_value)"
-        ).writeStream.format("penstock")
+        writer = writer.format("penstock")
     writer = writer.queryName(name).trigger(processingTime=request["every"])
     return writer.option("checkpointLocation", checkpoint).start(*([] if name == "upserts" else [path]))
 
@@ -126,8 +133,7 @@ def main(text: str) -> None:
     if request["forgets"]:
         Batch.is_in = lambda self, table, newest: False  # type: ignore[method-assign]
     spark = session(request)
-    names = ("upserts", "inserts")
-    run(pathlib.Path(request["folder"]), {name: lambda name=name: started(spark, request, name) for name in names})
+    run(pathlib.Path(request["folder"]), {name: lambda name=name: started(spark, request, name) for name in SHAPES})
     spark.stop()
 
 

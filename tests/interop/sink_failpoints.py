@@ -2,7 +2,7 @@
 starts a second attempt beside them.
 
 Executors import this module. A seed, the micro-batch and the number of the task decide, so that a repeated task does
-the same; second attempts do no harm.
+the same; second attempts do no harm. Each kind of harm is in every run (PLANNED).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from penstock.table.timeline.commits import WriteStat
 
 NOTES: Final = "attempts"
 """The folder of the notes."""
-STAYS_S: Final = 12.0
-"""An attempt waits no longer for a second one, which may have no executor."""
+STAYS_S: Final = 20.0
+"""An attempt waits no longer for a second one, which may have lost its executor."""
 
 
 class Harm(StrEnum):
@@ -39,6 +39,13 @@ class Harm(StrEnum):
 
 WEIGHTS: Final = {Harm.RAISE: 0.012, Harm.EXIT: 0.008, Harm.STAY: 0.03}
 """How often a failpoint does harm. A micro-batch passes about twenty."""
+PLANNED: Final = {
+    ("upserts group ends", 1): Harm.STAY,
+    ("inserts task ends", 1): Harm.STAY,
+    ("upserts task begins", 2): Harm.RAISE,
+    ("inserts task begins", 2): Harm.EXIT,
+}
+"""What happens to the first task, or file group, of a micro-batch at a place, whatever the seed is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +57,12 @@ class Failpoint:
     seed: int
     """Decides which tasks are harmed."""
     place: str
-    """The name of the place."""
+    """The name of the stream and of the place."""
 
-    def harm(self, batch: str, number: int) -> Harm | None:
+    def harm(self, batch: int, number: int) -> Harm | None:
         """What happens to the first attempt at the task `number` of a micro-batch."""
+        if number == 0 and (self.place, batch) in PLANNED:
+            return PLANNED[self.place, batch]
         rng = random.Random(f"{self.seed} {self.place} {batch} {number}")
         kinds: list[Harm | None] = [*WEIGHTS, None]
         return rng.choices(kinds, [*WEIGHTS.values(), 1 - sum(WEIGHTS.values())])[0]
@@ -62,9 +71,7 @@ class Failpoint:
         """Does the harm. `number`: that of a file group; by default that of the task."""
         context = TaskContext.get()
         assert context is not None
-        batch = (
-            f"{context.getLocalProperty('sql.streaming.queryId')} {context.getLocalProperty('streaming.sql.batchId')}"
-        )
+        batch = int(context.getLocalProperty("streaming.sql.batchId") or -1)
         harm = self.harm(batch, context.partitionId() if number is None else number)
         if harm is None:
             return
@@ -118,7 +125,7 @@ class HarmedWriter(GroupWriter):
     def write(self, number: int, data: pa.Table, attempt: int) -> WriteStat | None:
         """As `GroupWriter`."""
         folder, seed = str(pathlib.Path(self.table.path).parent), int(os.environ["PENSTOCK_FAILPOINTS"])
-        Failpoint(folder, seed, "group begins").reached(number)
+        Failpoint(folder, seed, "upserts group begins").reached(number)
         stat = GroupWriter.write(self, number, data, attempt)
-        Failpoint(folder, seed, "group ends").reached(number)
+        Failpoint(folder, seed, "upserts group ends").reached(number)
         return stat
