@@ -20,7 +20,7 @@ CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked
 # JVMs of Spark start in a third of the processor time.
 SPARK_JVM = SPARK_SUBMIT_OPTS="$$($(WHEEL_PY) -P tools/spark_classes.py)"
 
-.PHONY: help demo test test-rest test-all test-ops test-ops-only check long mutants soak endurance life proto docs site locks release bench parts java lint wheel types types-only clean
+.PHONY: help demo test test-rest test-all test-ops test-ops-only check long mutants soak endurance life sinks proto docs site locks release bench parts java lint wheel types types-only clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
@@ -69,6 +69,11 @@ life: MINUTES ?= 120
 life: java .venv/.ready wheel ## two tables with writers, table services that are killed, and readers for MINUTES=120; writes docs/results/
 	@PENSTOCK_LIFE_SECONDS=$$(( $(MINUTES) * 60 )) PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py \
 		tests/interop/test_table_life.py
+
+sinks: MINUTES ?= 30
+sinks: java .venv/.ready wheel ## Spark streams write tables from a topic on a cluster whose processes are killed, for MINUTES=30; writes docs/results/
+	@PENSTOCK_SINKS_SECONDS=$$(( $(MINUTES) * 60 )) PENSTOCK_TEST_INSTALLED=1 $(WHEEL_PY) -P tools/run_long.py \
+		tests/interop/test_sink_cluster.py
 
 proto: .venv/.ready ## regenerate the gRPC stubs in proto/v1
 	@$(PY) tools/generate_stubs.py

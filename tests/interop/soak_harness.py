@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,8 +34,12 @@ KINDS: Final = {"server": 0.3, "driver": 0.15, "planner": 0.15, "executor": 0.4}
 """Kinds of processes to kill, with their weights."""
 
 
+@dataclass
 class Driver(Actor):
     """The Spark driver, in a session with all the processes that it starts."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """More of its environment."""
 
     def start(self) -> None:
         self.starts += 1
@@ -42,7 +47,7 @@ class Driver(Actor):
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, *self.words],
-                env={**os.environ, "PYSPARK_PYTHON": interpreter.command()},
+                env={**os.environ, "PYSPARK_PYTHON": interpreter.command(), **self.variables},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,

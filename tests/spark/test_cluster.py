@@ -7,7 +7,6 @@ a slot byte for byte, and the sink, a folder of Parquet per micro-batch, with Hu
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pathlib
@@ -18,24 +17,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import psutil
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyspark
 import pytest
 from pyspark.sql import DataFrame
 
 from tests.histories.journal import keep_state
 from tests.loopback_ports import free_port
-from tests.progress import PROGRESS_S
 from tests.spark.line_process import LineProcess
+from tests.spark.standalone import Standalone, waited
 
 RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
 CASE = "B_v9_inc_mor"
 BEFORE = "inc_06"
 COMMITS = ["inc_07", "inc_09", "inc_10", "inc_11"]
 """One micro-batch each, after BEFORE. The second one, with the fault, has two tasks."""
-EXECUTOR = "CoarseGrainedExecutorBackend"
 AWAY_S = 9.0
 """The time of an ordinary restart of the server under load."""
 
@@ -44,21 +40,14 @@ class Cluster:
     """Master, workers, a server of the table, and the current driver; each stream has a workspace."""
 
     def __init__(self, table: pathlib.Path, folder: pathlib.Path) -> None:
-        self._folder, self._started = folder, list[LineProcess]()
+        self._folder, self._spark = folder, Standalone(folder)
         self._driver: LineProcess | None = None
         self._speculates = False
-        port = free_port()
-        self._master = f"spark://127.0.0.1:{port}"
-        self._daemon("master.Master", "--port", str(port))
+        self.executors = self._spark.executors
         self.address = f"127.0.0.1:{free_port()}"
         self._serve = [sys.executable, "-m", "penstock", "serve", "--table", f"t={table}", "--listen", self.address]
         self._serve += ["--state", str(folder / "state")]
-        self._server = self._start(self._serve, "server.log")
-        # two names of one host: Spark does not run a copy of a task on the same host
-        self._workers = [
-            self._daemon("worker.Worker", "-c", "1", "-m", "1g", "-d", str(folder / host), self._master, host=host)
-            for host in ("127.0.0.1", "localhost")
-        ]
+        self._server = LineProcess(self._serve, self._folder / "server.log")
         assert self._server.line() == self.address
 
     def restart_server(self, away_s: float, while_away: Callable[[], object]) -> None:
@@ -69,7 +58,7 @@ class Cluster:
         while_away()
         begin_s = time.monotonic()
         waited(lambda: time.monotonic() - begin_s >= away_s, "the end of the outage")
-        self._server = self._start(self._serve, "server.log")
+        self._server = LineProcess(self._serve, self._folder / "server.log")
         assert self._server.line() == self.address
 
     def driver(self, *, speculates: bool) -> LineProcess:
@@ -77,8 +66,8 @@ class Cluster:
         if self._driver is None or self._speculates != speculates:
             self.kill_driver()
             script = pathlib.Path(__file__).with_name("cluster_driver.py")
-            words = [sys.executable, str(script), self._master, str(speculates).lower()]
-            self._driver, self._speculates = self._start(words, "driver.log"), speculates
+            words = [sys.executable, str(script), self._spark.master, str(speculates).lower()]
+            self._driver, self._speculates = LineProcess(words, self._folder / "driver.log"), speculates
             assert self._driver.line() == "ready"
         return self._driver
 
@@ -88,39 +77,11 @@ class Cluster:
             self._driver.kill()
             self._driver = None
 
-    def executors(self) -> dict[str, int]:
-        """The process of each running executor, by its folder's name (`app-…/0`)."""
-        executors_by_id = {}
-        for worker in self._workers:
-            for child in psutil.Process(worker.pid).children():
-                with contextlib.suppress(psutil.Error):  # it is ending
-                    if any(EXECUTOR in word for word in child.cmdline()):
-                        folder = pathlib.Path(child.cwd())
-                        executors_by_id[f"{folder.parent.name}/{folder.name}"] = child.pid
-        return executors_by_id
-
     def stop(self) -> None:
-        """Stops all processes: executors end with their worker's process group, or because the worker is gone."""
-        left = list(self.executors().values())
-        for process in reversed(self._started):
-            process.kill()
-        waited(lambda: not any(map(psutil.pid_exists, left)), "the end of the executors")
-
-    def _daemon(self, name: str, *arguments: str, host: str = "127.0.0.1") -> LineProcess:
-        home = pathlib.Path(pyspark.__file__).parent
-        more = {
-            "SPARK_HOME": str(home),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        }
-        place = ["--host", host, "--webui-port", "0"]
-        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *place, *arguments]
-        return self._start(command, f"{name}-{len(self._started)}.log", more)
-
-    def _start(self, command: list[str], log: str, more: dict[str, str] | None = None) -> LineProcess:
-        self._started.append(LineProcess(command, self._folder / log, more))
-        return self._started[-1]
+        """Stops all processes."""
+        self.kill_driver()
+        self._server.kill()
+        self._spark.stop()
 
 
 class Stream:
@@ -167,14 +128,6 @@ class Stream:
         assert {(note["digest"], note["rows"]) for note in notes} == {(notes[0]["digest"], notes[0]["rows"])}
         assert not any(".zip" in note["pyspark"] for note in notes)
         assert len({note["executor"] for note in notes}) >= executors, notes
-
-
-def waited(until: Callable[[], object], what: str) -> None:
-    """Waits for a condition."""
-    give_up = time.monotonic() + PROGRESS_S
-    while not until():
-        assert time.monotonic() < give_up, f"not within {PROGRESS_S} s: {what}"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from penstock.engine.spark.write.checkpoint_tables import check_table
 from penstock.engine.spark.write.input import refuse_frame
 from penstock.engine.spark.write.source_positions import source_positions
 from penstock.engine.spark.write.write import planned_write, write_frame
@@ -73,9 +74,11 @@ class Sink:
             is_done=lambda table: batch.is_in(table, search.newest(table)),
             may_empty_table=False,
         )
-        done = planned.is_done(planned.table)
+        newest = search.newest(planned.table)
+        done = batch.is_in(planned.table, newest)
         if not done:
             positions = source_positions(self.checkpoint, query, batch_id)
+            check_table(self.checkpoint, planned.storage.base_path, batch, newest)
             try:
                 write_frame(replace(planned, extra={**batch.metadata(), **positions}), df)
             except AlreadyWritten:
@@ -120,11 +123,14 @@ def sink(
 
     checkpoint: the folder of the query's option checkpointLocation, from which the positions of the batch in its
     sources are read. The commit stores them: the offsets of Kafka's topics, at which a hybrid read of the table
-    continues, and positions in tables that Penstock streams.
+    continues, and positions in tables that Penstock streams. A local checkpoint records the table
+    (`sinks/penstock.json`), so that a query with the checkpoint of another table is an error, and not a table without
+    the rows of earlier batches.
 
     identifier: the name of the stream in commits, printable; by default the id of the query, which it keeps as long as
     its checkpoint. Several sinks of one table in one function of `foreachBatch` need an identifier each, or the second
-    one takes the commit of the first one for its own. The other arguments are those of `penstock.spark.write`.
+    one takes the commit of the first one for its own. So does a sink of another table that the function calls later
+    than the first batch. The other arguments are those of `penstock.spark.write`.
 
     server: HOST:PORT of a server that owns the table's timeline, as in `penstock.spark.write`. A driver that is started
     again fences the earlier one there: Fenced ends the query of a driver that another one has replaced.

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from penstock.engine.spark.tracebacks import hidden_traceback
 from penstock.engine.spark.write.append_server import AppendServer
 from penstock.engine.spark.write.appended_files import Append
+from penstock.engine.spark.write.checkpoint_tables import check_table
 from penstock.engine.spark.write.data_source_writer import (
     OPTIONS,
     commit_append,
@@ -38,7 +39,8 @@ from penstock.writer.transaction.task_write import BegunWrite
 
 log = logging.getLogger("penstock.engine.spark")
 
-_OPTIONS_OF_STREAM: Final = frozenset({"checkpointlocation", "identifier"})
+_OPTIONS_OF_STREAM: Final = frozenset({"checkpointlocation", "identifier", "queryname"})
+"""More options of a stream; `queryname` is that of `DataStreamWriter.queryName`."""
 
 
 class AppendStreamWriter(DataSourceStreamArrowWriter):
@@ -73,6 +75,9 @@ class AppendStreamWriter(DataSourceStreamArrowWriter):
 
             positions = source_positions(self.checkpoint, query, batchId) if self.checkpoint else {}
             try:
+                if self.checkpoint:
+                    newest = search.newest(self.append.hudi_table(table.storage()))
+                    check_table(self.checkpoint, table.path, batch, newest)
                 commit_append(self.append, reports, {**batch.metadata(), **positions}, is_done)
             except AlreadyWritten:
                 log.info("%s: batch %d of %s is in the table already", table.settings.where, batchId, name)

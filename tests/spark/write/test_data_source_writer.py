@@ -119,12 +119,22 @@ def test_what_the_format_does_not_write_is_refused_by_name(spark: SparkSession, 
 class FormatStream(Stream):
     """A query that writes by the format."""
 
-    def start(self, checkpoint: str = "checkpoint", **options: str) -> None:
-        """Runs the query until it has no more input."""
+    def start(self, checkpoint: str = "checkpoint", name: str = "", **options: str) -> None:
+        """Runs the query, with a name if there is one, until it has no more input."""
         data = self.spark.readStream.schema("id string, seq long, city string").option("maxFilesPerTrigger", 1)
         query = data.parquet(str(self.folder / "in")).writeStream.format("penstock").options(**options)
         query = query.option("checkpointLocation", str(self.folder / checkpoint)).trigger(availableNow=True)
-        query.start(self.path).awaitTermination()
+        (query.queryName(name) if name else query).start(self.path).awaitTermination()
+
+
+def test_query_may_have_a_name(spark: SparkSession, tmp_path: pathlib.Path) -> None:
+    """Spark gives it to the writer as an option."""
+    stream = FormatStream(spark, tmp_path, kind="copy_on_write", index="simple")
+    stream.add("a", "b")
+    stream.start(name="letters")
+    assert [row[0] for row in rows_of(stream.path)] == ["a", "b"]
+    with pytest.raises(StreamingQueryException, match="unknown option 'queryid' of a write"):
+        stream.start("other", name="letters", queryId="1")
 
 
 def test_stream_writes_each_batch_once(spark: SparkSession, tmp_path: pathlib.Path) -> None:

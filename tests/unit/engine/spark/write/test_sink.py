@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -58,8 +59,9 @@ def frame(query: str = "q") -> Any:
 
 
 @pytest.fixture(autouse=True)
-def positions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The positions in the checkpoint `c` are those of the batch (`test_source_positions`)."""
+def positions(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    """The positions in the checkpoint `c`, a folder of the test, are those of the batch (`test_source_positions`)."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sink_module, "source_positions", lambda checkpoint, query, batch: {checkpoint: str(batch)})
 
 
