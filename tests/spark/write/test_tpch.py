@@ -156,4 +156,5 @@ def test_one_object_per_record_writes_the_same_rows(spark: Any, tmp_path: pathli
         assert write(changed, str(tmp_path / name), "upsert").updated == 10
     ours, objects = (penstock.read(str(tmp_path / name), meta=False).read_all() for name in ("rows", "objects"))
     assert objects.sort_by("s_suppkey").equals(ours.sort_by("s_suppkey"))
-    assert objects.num_rows == 100 and objects["s_name"] != rows.toArrow()["s_name"]
+    names, addresses = objects["s_name"].to_pylist(), objects["s_address"].to_pylist()
+    assert sum(name == address for name, address in zip(names, addresses, strict=True)) == 10
