@@ -54,7 +54,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "factory shared_consumer",
     ),
     "enumerator": (
-        "call_waits catalog_events clocks log observer report_totals subscriptions visibility",
+        "call_waits catalog_events clocks log observer report_totals subscriptions visibility write_events",
         "planning",
         "continuous",
         "snapshots handover",
