@@ -120,12 +120,14 @@ def test_batches_are_written_once_whatever_is_killed(
     run_until(second, "files 0")
     bench.server.kill()
     bench.server.start()
+    second.go_on()
     run_until(second, "written 0")
     assert bench.committed() == 1
     second.kill()
 
     third = bench.driver()
     assert run_until(third, "planned 1") == ["planned 0", "written 0", "planned 1"], "batch 0 is recognised"
+    third.go_on()
     run_until(third, "files 1")
     bench.server.kill()
     third.kill()

@@ -71,7 +71,7 @@ class WriteServer:
 
     def path_of(self, table: str) -> str:
         """The path of a table that it serves."""
-        return self.tables.describe_table(table).base_path
+        return self.calls(lambda: self.tables.describe_table(table)).base_path
 
     def calls(self, call: Callable[[], _T]) -> _T:
         """Calls, again and again while the server is away. A conflict is raised at once."""
