@@ -14,7 +14,8 @@ from penstock.proto.errors import ConfigurationError
 from penstock.table.storage.filesystem import redacted_uri, uri_scheme
 from penstock.table.storage.local_writes import open_writable
 
-FILE: Final = "sinks/penstock.json"
+FOLDER: Final = "sinks"
+FILE: Final = f"{FOLDER}/penstock.json"
 """The file, in the folder of the checkpoint."""
 _MAX_BYTES: Final = 1 << 20
 
@@ -55,14 +56,14 @@ def check_table(checkpoint: str, base_path: str, batch: Batch, newest: WrittenBa
     tables = recorded.get(batch.name, {})
     if newest is None and (reason := lost_rows(tables, path, batch.number)):
         raise ConfigurationError(
-            f"table {redacted_uri(base_path)}: it has no batch of stream {batch.name[:80]!r}, and {reason}: the rows of "
-            f"batches before {batch.number} would be missing; nothing was written. Checkpoint "
+            f"table {redacted_uri(base_path)}: it has no batch of stream {batch.name[:80]!r}, and {reason}: the rows "
+            f"of batches before {batch.number} would be missing; nothing was written. Checkpoint "
             f"{redacted_uri(checkpoint)} is that of another table: start the query with a new one, or, if the table is "
             "to have the rows from this batch on, give the sink another identifier"
         )
     now = recorded_now(tables, path, batch.number, newest)
     if now != tables:
-        storage.make_folder(os.path.dirname(FILE))
+        storage.make_folder(FOLDER)
         storage.replace(FILE, _encode({**recorded, batch.name: now}))
 
 
