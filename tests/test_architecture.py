@@ -59,11 +59,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "factory shared_consumer",
     ),
     "enumerator": (
-<<<<<<< HEAD
         "call_waits catalog_events clocks log observer report_totals write_events subscriptions tick_thread visibility",
-=======
-        "call_waits catalog_events clocks log observer report_totals subscriptions visibility write_events",
->>>>>>> b1cac69cd5bd659c755fc3080b6c83f9701b6435
         "planning",
         "continuous",
         "snapshots handover",
