@@ -53,7 +53,7 @@ class Bench:
             table_type=kind,
             table_version=9,
             index=INDEXES[way],
-            buckets=2 if way == "upsert" else None,
+            buckets=3 if way == "upsert" else None,
         )
         self.files.mkdir()
         for number, rows in enumerate(self.rows):

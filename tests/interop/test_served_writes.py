@@ -4,6 +4,7 @@ after Hudi. A server that is killed again and again loses no accepted write, and
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import random
 import sys
@@ -96,7 +97,7 @@ def test_killed_server_keeps_accepted_writes_alone(hudi: Any, tmp_path: pathlib.
         ordering="seq",
         table_type=kind,
         index=index,
-        buckets=2 if index == "bucket" else None,
+        buckets=3 if index == "bucket" else None,
     )
     server = Served(tmp_path, path, flags=("--table", f"trip={path}")).start()
     script = pathlib.Path(served_writer.__file__)
@@ -104,7 +105,7 @@ def test_killed_server_keeps_accepted_writes_alone(hudi: Any, tmp_path: pathlib.
         LineProcess(
             [sys.executable, str(script), server.address, str(number), str(WRITES)],
             tmp_path / "writers.log",
-            {"PYTHONPATH": str(pathlib.Path.cwd())},
+            {"PYTHONPATH": os.pathsep.join([str(pathlib.Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])])},
         )
         for number in range(WRITERS)
     ]
