@@ -145,9 +145,9 @@ class ServiceBoard:
         hold = Hold(member=request.member, principal=principal, attempt=self._attempts, until_ms=now_ms + self.lease_ms)
         return self._put(replace(split, hold=hold))
 
-    def is_idle(self, request: ServiceRequest) -> bool:
-        """Whether no split of what is asked for is due."""
-        return not any(True for _ in self._asked_for(request))
+    def is_idle(self, request: ServiceRequest, now_ms: int) -> bool:
+        """Whether of what is asked for no split is waiting or running. Those that failed count after their pause."""
+        return all(each.hold is None and each.not_before_ms > now_ms for each in self._asked_for(request))
 
     def renew(self, key: ServiceSplitId, member: str, attempt: int, principal: str, now_ms: int) -> None:
         """Renews a lease. Fenced if the member no longer has the split; PermissionDenied for another principal."""

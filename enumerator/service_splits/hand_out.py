@@ -118,8 +118,9 @@ class ServiceHandOut:
             if request.looks_first:
                 for table in self._asked_for(request, policies):
                     self._look_again(table)
-            split = self._board.request(request, principal, policies, self.clock_ms())
-            is_idle = self._board.is_idle(request) and self._has_looked(request, policies)
+            now_ms = self.clock_ms()
+            split = self._board.request(request, principal, policies, now_ms)
+            is_idle = self._board.is_idle(request, now_ms) and self._has_looked(request, policies)
         if request.looks_first:
             self.wake()
         if split is None or split.hold is None:

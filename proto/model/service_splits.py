@@ -107,7 +107,8 @@ class ServiceAnswer:
     retry_ms: int = 0
     """Without a split: when to ask again."""
     is_idle: bool = False
-    """Without a split: whether nothing of what was asked for is due or under way."""
+    """Without a split: whether of what was asked for nothing waits or is under way. What failed and is paused does not
+    count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,8 @@ def work(
     * table: the name of the only table that is worked on. services: of `compact`, `cluster`, `clean`, `archive`, those
       that are carried out; none: all.
     * server_options: `serverCa`, `serverCert`, `serverKey`, `serverToken`.
-    * until_idle: returns when nothing is due and nothing is under way; else it goes on until `stopped` is set.
+    * until_idle: returns when nothing is due and nothing is under way, but splits that failed and are paused; else it
+      goes on until `stopped` is set.
     * member: its name, which no other member has; by default one of this call.
     * stopped: when it is set, the member returns after the split that it has.
 

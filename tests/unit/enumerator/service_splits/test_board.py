@@ -55,7 +55,7 @@ def test_services_of_a_table_come_in_their_order_and_each_to_one_member() -> Non
     assert handed_out(splits, "m").id == first.id, "its answer was lost: it gets the same split"
     finish(splits, first)
     finish(splits, second)
-    assert splits.is_idle(request("o"))
+    assert splits.is_idle(request("o"), 0)
 
 
 def test_table_with_fewer_running_splits_comes_first() -> None:
@@ -95,7 +95,7 @@ def test_member_asks_for_a_table_and_for_services() -> None:
     splits = board()
     splits.found("a", [DueService(Service.CLEAN, "", "9")], 0)
     splits.found("b", [DueService(Service.COMPACT, "1", "9")], 0)
-    assert splits.is_idle(request("m", "a", Service.COMPACT))
+    assert splits.is_idle(request("m", "a", Service.COMPACT), 0)
     assert splits.request(request("m", "a", Service.COMPACT), "", POLICIES, 0) is None
     assert splits.request(request("m", "", Service.COMPACT), "", POLICIES, 0) is not None
 
@@ -118,6 +118,16 @@ def test_failure_waits_longer_each_time_until_it_succeeds() -> None:
     finish(splits, handed_out(splits, "m", now_ms), DONE, now_ms)
     splits.found("a", [DueService(Service.COMPACT, "1", "9")], now_ms)
     assert splits.summaries("a", now_ms)[0].failures == 0
+
+
+def test_paused_failure_keeps_no_member() -> None:
+    splits = board()
+    splits.found("a", [DueService(Service.COMPACT, "1", "9")], 0)
+    failed = handed_out(splits, "m")
+    assert not splits.is_idle(request("n"), 0), "it is under way"
+    finish(splits, failed, FAILED)
+    assert splits.is_idle(request("n"), FIRST_PAUSE_MS - 1)
+    assert not splits.is_idle(request("n"), FIRST_PAUSE_MS)
 
 
 def test_lease_that_ends_fences_the_member() -> None:
@@ -153,7 +163,7 @@ def test_service_that_found_nothing_waits_for_a_newer_write() -> None:
     splits.found("a", [DueService(Service.CLEAN, "", "9")], 0)
     finish(splits, handed_out(splits, "m"))
     splits.found("a", [DueService(Service.CLEAN, "", "9")], 1)
-    assert splits.is_idle(request("m"))
+    assert splits.is_idle(request("m"), 1)
     splits.found("a", [DueService(Service.CLEAN, "", "10")], 2)
     assert handed_out(splits, "m", 2).id.service is Service.CLEAN
 
