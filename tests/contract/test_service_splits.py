@@ -234,6 +234,15 @@ def test_command_works_until_idle(tmp_path: pathlib.Path, capsys: pytest.Capture
         assert run(["work", "--until-idle"]) == 2
 
 
+def test_command_tells_that_a_split_failed(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path / "t", 1)
+    with served({"t": path}, ServiceSettings(run=("cluster",), cluster_after=1)) as server:
+        assert run(["work", "--server", server.address, "--until-idle"]) == 1
+        assert capsys.readouterr().out == "0 splits done, 1 failed\n"
+        (split,) = EnumeratorClient(server.address).list_service_splits("t")
+        assert "has a bucket index" in split.error
+
+
 def test_wrong_names(tmp_path: pathlib.Path) -> None:
     path = written(tmp_path / "t", 1)
     with served({"t": path}) as server:

@@ -68,7 +68,8 @@ def work(
 ) -> None:
     """Carry out the table services that a server hands out, as a member of its worker group.
 
-    SIGTERM and Ctrl-C end it after the split that it has; a second signal ends it at once.
+    SIGTERM and Ctrl-C end it after the split that it has; a second signal ends it at once. With --until-idle the exit
+    code is 1 if a split failed.
     """
     options = _connected(context, flags, table)
     from penstock.engine.table_services.work.member import work as carry_out_services
@@ -84,6 +85,8 @@ def work(
         stopped=_stopped_by_signal(),
     )
     typer.echo(f"{result.done} splits done, {result.failed} failed")
+    if result.failed and until_idle:
+        raise typer.Exit(1)
 
 
 def _connected(context: typer.Context, flags: dict[str, str | None], table: str) -> ParsedOptions:
