@@ -108,17 +108,17 @@ class PenstockDataSource(DataSource):
     @hidden_traceback()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The writer of inserts. Errors of `append_writer`, which name the function that writes other operations."""
-        from penstock.engine.spark.write.data_source_writer import append_writer
+        from penstock.engine.spark.write.append.data_source_writer import append_writer
 
         return append_writer(self.options, schema, overwrite=overwrite)
 
     @hidden_traceback()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """The writer of a stream's inserts. Errors as `writer`; UnsupportedFeature in Spark 4.0."""
-        from penstock.engine.spark.write.data_source_writer import refuse_stream_of_old_spark
+        from penstock.engine.spark.write.append.data_source_writer import refuse_stream_of_old_spark
 
         refuse_stream_of_old_spark()
-        from penstock.engine.spark.write.stream_writer import append_stream_writer
+        from penstock.engine.spark.write.append.stream_writer import append_stream_writer
 
         return append_stream_writer(self.options, schema, overwrite=overwrite)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.engine.spark.write.data_source_writer import append_writer
+from penstock.engine.spark.write.append.data_source_writer import append_writer
 from penstock.engine.spark.write.file_groups import stat_of
 from penstock.engine.write.create import create_table
 from penstock.proto.errors import WriteConflict

@@ -16,10 +16,8 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from penstock.engine.spark.tracebacks import hidden_traceback
-from penstock.engine.spark.write.append_server import AppendServer
-from penstock.engine.spark.write.appended_files import Append
-from penstock.engine.spark.write.checkpoint_tables import check_table
-from penstock.engine.spark.write.data_source_writer import (
+from penstock.engine.spark.write.append.appended_files import Append
+from penstock.engine.spark.write.append.data_source_writer import (
     OPTIONS,
     commit_append,
     planned_append,
@@ -28,6 +26,8 @@ from penstock.engine.spark.write.data_source_writer import (
     roll_back_append,
     written_by_task,
 )
+from penstock.engine.spark.write.append.write_server import AppendServer
+from penstock.engine.spark.write.checkpoint_tables import check_table
 from penstock.engine.spark.write.sink import STREAM_WAY, check_identifier
 from penstock.engine.spark.write.source_positions import source_positions
 from penstock.engine.spark.write.written_batches import Batch, BatchSearch

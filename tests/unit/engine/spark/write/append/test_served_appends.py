@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.engine.spark.write import stream_writer as stream_writer_module
-from penstock.engine.spark.write.appended_files import Append, AppendReport
-from penstock.engine.spark.write.data_source_writer import append_writer
-from penstock.engine.spark.write.stream_writer import AppendStreamWriter, append_stream_writer
+from penstock.engine.spark.write.append import stream_writer as stream_writer_module
+from penstock.engine.spark.write.append.appended_files import Append, AppendReport
+from penstock.engine.spark.write.append.data_source_writer import append_writer
+from penstock.engine.spark.write.append.stream_writer import AppendStreamWriter, append_stream_writer
 from penstock.engine.write.service.owners import epochs_from, owner_of_stream
 from penstock.engine.write.service.served_timeline import ServedTimeline
 from penstock.enumerator.server.assembly import TableFunctions
 from penstock.enumerator.server.run import RunningServer, serve
 from penstock.proto.client.client import EnumeratorClient
 from penstock.proto.errors import ConfigurationError, Fenced, SchemaMismatch, WriteConflict
-from tests.unit.engine.spark.write.test_data_source_writer import FRAME, KIND, MERGE_ON_READ
+from tests.unit.engine.spark.write.append.test_data_source_writer import FRAME, KIND, MERGE_ON_READ
 from tests.unit.engine.write.recorded_storage import FIRST, SECOND, Kind, Lake, Row, arrow
 from tests.unit.engine.write.test_kills import leftovers
 

@@ -19,8 +19,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from penstock.engine.spark.tracebacks import hidden_traceback
-from penstock.engine.spark.write.append_server import CONNECTING, AppendServer
-from penstock.engine.spark.write.appended_files import Append, AppendReport
+from penstock.engine.spark.write.append.appended_files import Append, AppendReport
+from penstock.engine.spark.write.append.write_server import CONNECTING, AppendServer
 from penstock.engine.spark.write.file_groups import stat_of
 from penstock.engine.spark.write.input import arrow_columns
 from penstock.engine.spark.write.rows import task_table

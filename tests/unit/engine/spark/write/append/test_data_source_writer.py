@@ -16,16 +16,16 @@ import pytest
 from pyspark.sql.types import StructType
 
 import penstock
-from penstock.engine.spark.write import appended_files
-from penstock.engine.spark.write.appended_files import Append, AppendReport
-from penstock.engine.spark.write.data_source_writer import (
+from penstock.engine.spark.write.append import appended_files
+from penstock.engine.spark.write.append.appended_files import Append, AppendReport
+from penstock.engine.spark.write.append.data_source_writer import (
     AppendWriter,
     append_writer,
     commit_append,
     refuse_stream_of_old_spark,
     roll_back_append,
 )
-from penstock.engine.spark.write.stream_writer import AppendStreamWriter, append_stream_writer
+from penstock.engine.spark.write.append.stream_writer import AppendStreamWriter, append_stream_writer
 from penstock.enumerator.handover.commit_offsets import SPARK_SINK
 from penstock.proto.errors import ConfigurationError, UnsupportedFeature, WriteConflict
 from penstock.table.hudi_table import HudiTable

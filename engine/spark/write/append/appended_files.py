@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from penstock.engine.spark.write.append_server import AppendServer, Lease
+from penstock.engine.spark.write.append.write_server import AppendServer, Lease
 from penstock.engine.spark.write.task_table import TaskTable
 from penstock.engine.write.current_table import current_table
 from penstock.engine.write.file_writes import FileWrites
