@@ -150,7 +150,10 @@ class EnumeratorService:
         return CallLooks(self.watch, self.tables.path(table), self.tables.interval_ms(table))
 
     def _tick_threads(self, timelines: Timelines | None, services: TableServices) -> list[TickThread]:
-        threads = [] if timelines is None else [TickThread("penstock-writes", self.writes.tick, WRITES_TICK_S)]
+        threads = []
+        if timelines is not None:
+            threads.append(TickThread("penstock-writes", self.writes.tick, WRITES_TICK_S))
+            threads.append(TickThread("penstock-heartbeats", self.writes.beat, WRITES_TICK_S))
         if services.due is not None:
             thread = TickThread("penstock-services", self.service_splits.tick, min(1.0, services.limits.look_ms / 1000))
             self.service_splits.wake = thread.wake

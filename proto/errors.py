@@ -215,10 +215,10 @@ class LeaseError(PenstockError):
 
 
 class Fenced(LeaseError):
-    """The reader's epoch is not current: its lease ended, its id joined again elsewhere, or the group was reset."""
+    """The caller's epoch is not current: its lease ended, a later epoch began, or the group was reset."""
 
     code = "FENCED"
-    advice = "join again; rows that were not committed are assigned again"
+    advice = "a reader joins again, and rows that were not committed are assigned again; a writer writes again"
 
 
 class UnknownGroup(LeaseError):

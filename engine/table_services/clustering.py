@@ -37,7 +37,7 @@ from penstock.table.timeline.services.service_plan_encoder import encode_cluster
 from penstock.writer.index.slices import LatestSlice
 from penstock.writer.table_services.clustering import ClusteringPlan, ClusteringSizes, plan_clustering, slice_bytes
 from penstock.writer.transaction.failed_writes import roll_back, roll_back_failed
-from penstock.writer.transaction.heartbeat import has_heartbeat
+from penstock.writer.transaction.heartbeat import has_heartbeat, heartbeat_path
 from penstock.writer.transaction.services import ScheduledService, schedule
 
 __all__ = ["ClusteringSizes", "cluster", "completed_clusterings", "refuse_buckets"]
@@ -119,7 +119,8 @@ def run_clustering(path: str, instant: str, index: str | None, timeline_timezone
     try:
         return _attempt(serviced, planned, ClusteringSizes(), sole_writer=False)
     except _GroupsChanged as changed:
-        roll_back(serviced.table, serviced.storage, serviced.environment, planned.requested_time)
+        if serviced.storage.file_info(heartbeat_path(planned.requested_time)) is None:  # nobody else has begun it
+            roll_back(serviced.table, serviced.storage, serviced.environment, planned.requested_time)
         raise WriteConflict(str(changed)) from None
 
 

@@ -101,6 +101,11 @@ class TableAdministration:
                     f"table {table!r} is named by the {source if source != 'config' else 'configuration'}: remove it "
                     "there, or give its catalog a pattern in `exclude`; `tables remove` removes added tables"
                 )
+            if self._coordinator.read(lambda state: table in state.writes and bool(state.writes[table].live)):
+                raise ConfigurationError(
+                    f"table {table!r} has writes that have not ended (`penstock writes list`): nobody would complete "
+                    "them or roll them back; remove it when they have ended"
+                )
             self._coordinator.handle(ev.DropTable(table))
             self._put(self._coordinator.read(lambda state: tuple(state.tables.values())))
         log_event("table removed", table=table)

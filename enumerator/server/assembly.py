@@ -248,7 +248,11 @@ def _following(
         services=TableServices(
             policy_of=settings.service_policy,
             due=functions.due_services,
-            limits=ServiceLimits(max_running=settings.limits.service_splits, look_ms=settings.services_interval_ms),
+            limits=ServiceLimits(
+                max_running=settings.limits.service_splits,
+                look_ms=settings.services_interval_ms,
+                return_ms=settings.services_return_ms,
+            ),
         ),
     )
     service.checks.is_logging = False

@@ -95,7 +95,7 @@ class ServiceBoard:
         for key, seen in by_id.items():
             known = self._splits.get(key)
             if known is not None:
-                self._splits[key] = replace(known, seen=seen)
+                self._splits[key] = known if known.hold is not None else replace(known, seen=seen)
             elif self._nothing_since.get(key) != seen or key.instant:
                 self._splits[key] = DueSplit(id=key, seen=seen, since_ms=now_ms)
 
@@ -115,8 +115,10 @@ class ServiceBoard:
         mine = next(
             (
                 each
-                for each in self._splits.values()
-                if each.hold is not None and (each.hold.member, each.hold.principal) == (request.member, principal)
+                for each in self._asked_for(request)
+                if each.id.table in policies
+                and each.hold is not None
+                and (each.hold.member, each.hold.principal) == (request.member, principal)
             ),
             None,
         )
@@ -170,7 +172,10 @@ class ServiceBoard:
         over = [each for each in self._splits.values() if each.hold is not None and each.hold.until_ms <= now_ms]
         for split in over:
             member = "" if split.hold is None else split.hold.member
-            self._failed(split, f"EXPIRED: the server heard nothing of member {member}", now_ms)
+            # At once the first time: a member that was killed is no sign of a split that cannot be carried out.
+            self._failed(
+                split, f"EXPIRED: the server heard nothing of member {member}", now_ms, free=not split.failures
+            )
         return over
 
     def running(self) -> Counter[str]:
@@ -192,9 +197,9 @@ class ServiceBoard:
             if table in ("", each.id.table)
         )
 
-    def _failed(self, split: DueSplit, error: str, now_ms: int) -> None:
+    def _failed(self, split: DueSplit, error: str, now_ms: int, *, free: bool = False) -> None:
         failures = split.failures + 1
-        pause_ms = min(FIRST_PAUSE_MS << min(failures - 1, 10), LONGEST_PAUSE_MS)
+        pause_ms = 0 if free else min(FIRST_PAUSE_MS << min(failures - 1, 10), LONGEST_PAUSE_MS)
         self._put(
             replace(split, hold=None, failures=failures, error=error[:MAX_ERROR_CHARS], not_before_ms=now_ms + pause_ms)
         )

@@ -13,7 +13,7 @@ from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.state import State
 from penstock.enumerator.log import log_event
 from penstock.enumerator.service_splits.board import DueSplit, ServiceBoard
-from penstock.enumerator.service_splits.due_services import DueServices
+from penstock.enumerator.service_splits.due_services import DueService, DueServices
 from penstock.enumerator.service_splits.policy import ServicePolicy
 from penstock.enumerator.tables.registry import TableRegistry
 from penstock.enumerator.write_events import ServicesMeasured, ServiceSplitEnded
@@ -29,7 +29,7 @@ from penstock.proto.model.service_splits import (
     ServiceSplitId,
     ServiceSplitSummary,
 )
-from penstock.proto.model.writes import TouchedGroups
+from penstock.proto.model.writes import GroupId
 
 LOOK_THREADS: Final = 4
 """Tables that are looked at side by side, so that a slow storage delays few others."""
@@ -49,6 +49,8 @@ class ServiceLimits:
     """How many splits members have at a time, of all tables."""
     look_ms: int = 10_000
     """How often a table's timeline is looked at."""
+    return_ms: int = 600_000
+    """How long after a start cleans and archivals wait for streams to call again: they are not stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +75,8 @@ class _Look:
     next_ms: int = 0
     is_under_way: bool = False
     error: str = ""
+    is_repeated: bool = False
+    """Whether another look follows the one under way at once."""
     outdated: int = 0
     """How often what a look under way finds became out of date."""
 
@@ -94,12 +98,14 @@ class ServiceHandOut:
     wake: Callable[[], object] = lambda: None
     """Makes `tick` be called now."""
     _board: ServiceBoard = field(init=False)
+    _started_ms: int = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _looks: dict[str, _Look] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
 
     def __post_init__(self) -> None:
         self._board = ServiceBoard(self.services.limits.lease_ms, self.services.limits.max_running)
+        self._started_ms = self.clock_ms()
 
     # --- calls
 
@@ -117,7 +123,8 @@ class ServiceHandOut:
         with self._lock:
             if request.looks_first:
                 for table in self._asked_for(request, policies):
-                    self._look_again(table)
+                    look = self._looks.setdefault(table, _Look())
+                    look.next_ms, look.is_repeated = 0, look.is_under_way
             now_ms = self.clock_ms()
             split = self._board.request(request, principal, policies, now_ms)
             is_idle = self._board.is_idle(request, now_ms) and self._has_looked(request, policies)
@@ -167,7 +174,8 @@ class ServiceHandOut:
             groups = self.coordinator.read(lambda state: {key.group for key in state.groups if key.table == table})
             readers = tuple(sorted(groups | {each.name for each in self.streams_of(table) if each.table == table}))
         elif split.id.service is Service.CLUSTER and not split.id.instant:
-            avoided = self.coordinator.read(lambda state: _held_groups(state, table))
+            held = self.coordinator.read(lambda state: _held_by_writes(state, table))
+            avoided = frozenset(sorted(frozenset[GroupId]().union(*held))[:MAX_AVOIDED])
         return ServiceSplit(
             id=split.id,
             attempt=attempt,
@@ -230,11 +238,16 @@ class ServiceHandOut:
             look.is_under_way, look.error = False, error
             if look.outdated != outdated:
                 return
-            look.next_ms = self.clock_ms() + self.services.limits.look_ms
+            look.next_ms = 0 if look.is_repeated else self.clock_ms() + self.services.limits.look_ms
+            look.is_repeated = False
             if not error:
-                self._board.found(table, found, self.clock_ms())
+                self._board.found(table, filter(self._may_begin, found), self.clock_ms())
         if is_new:
             log.warning("services of table %s: what is due is not known: %s", table, error)
+
+    def _may_begin(self, due: DueService) -> bool:
+        deletes = due.service in (Service.CLEAN, Service.ARCHIVE)
+        return not deletes or self.clock_ms() - self._started_ms >= self.services.limits.return_ms
 
     def _has_looked(self, request: ServiceRequest, policies: dict[str, ServicePolicy]) -> bool:
         """Whether each table that is asked for was looked at since `_look_again`."""
@@ -259,10 +272,7 @@ class ServiceHandOut:
         self.coordinator.observer.observe(event)
 
 
-def _held_groups(state: State, table: str) -> frozenset[tuple[str, str]]:
-    """The file groups that open writes of the table hold, at most MAX_AVOIDED of them."""
+def _held_by_writes(state: State, table: str) -> tuple[frozenset[GroupId], ...]:
+    """The file groups that each open write of the table holds."""
     writes = state.writes.get(table)
-    held = TouchedGroups()
-    for write in () if writes is None else writes.live.values():
-        held = held.united(write.held)
-    return frozenset(sorted(held.groups)[:MAX_AVOIDED])
+    return () if writes is None else tuple(write.held.groups for write in writes.live.values())

@@ -13,8 +13,6 @@ class ServicePolicy:
 
     services: tuple[Service, ...]
     """The services."""
-    compact_after: int | None = None
-    """A compaction is due after so many delta commits; None: what the table says, else 5."""
     cluster_after: int | None = None
     """A clustering is due after so many writes; None: what the table says, else never."""
     clean_after: int = 1

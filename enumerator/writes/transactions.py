@@ -162,27 +162,36 @@ class WriteTransactions:
     # --- what goes on without calls
 
     def recover(self) -> None:
-        """Goes on with the writes of the process before: takes over the heartbeats of their instants first, so that
-        nobody rolls them back."""
+        """Goes on with the writes of the process before: takes over the heartbeats of the instants of all tables first,
+        so that nobody rolls them back."""
         for table in self._tables():
-            self._try(table, "take over", lambda table=table: self._recover_table(table))  # type: ignore[misc]
+            self._try(table, "take over", lambda table=table: self._take_over(table))  # type: ignore[misc]
+        for table in self._tables():
+            self._try(table, "go on", lambda table=table: self._tick_table(table))  # type: ignore[misc]
 
-    def _recover_table(self, table: str) -> None:
-        with self._timeline(table) as timeline:
-            for write in self._live_of(table):
-                if write.instant and write.state is not WriteState.FAILED:
-                    timeline.take_over(InstantTime(write.instant))
-            self._carry_on(table, timeline)
+    def _take_over(self, table: str) -> None:
+        timeline = self._open(table)
+        for write in self._live_of(table):
+            if write.instant and write.state is not WriteState.FAILED:
+                timeline.take_over(InstantTime(write.instant))
 
     def tick(self) -> None:
-        """Completes what is decided, rolls back what has failed, renews heartbeats, and measures. Call it every few
-        seconds."""
-        is_due = self._clock_ms() - self._beat_ms >= BEAT_MS
-        if is_due:
-            self._beat_ms = self._clock_ms()
+        """Completes what is decided, rolls back what has failed, and measures. Call it every few seconds. It may wait
+        long for the locks of tables."""
         for table in self._tables():
-            self._try(table, "go on", lambda table=table: self._tick_table(table, is_due=is_due))  # type: ignore[misc]
+            self._try(table, "go on", lambda table=table: self._tick_table(table))  # type: ignore[misc]
         self.measure()
+
+    def beat(self) -> None:
+        """Renews the heartbeats that are due, of all tables. Call it every few seconds, beside `tick`."""
+        if self._clock_ms() - self._beat_ms >= BEAT_MS:
+            self._beat_ms = self._clock_ms()
+            for table in self._tables():
+                self._try(
+                    table,
+                    "renew heartbeats",
+                    lambda table=table: self._renew_heartbeats(table, self._open(table)),  # type: ignore[misc]
+                )
 
     def measure(self) -> None:
         """Observes the writes of all tables."""
@@ -190,10 +199,7 @@ class WriteTransactions:
         measured = self._coordinator.read(lambda state: self._meter.measure(state.writes, now_ms))
         self._coordinator.observer.observe(measured)
 
-    def _tick_table(self, table: str, *, is_due: bool) -> None:
-        if is_due:
-            timeline = self._open(table)  # not under the lock: a commit may wait long for Hudi's
-            self._renew_heartbeats(table, timeline)
+    def _tick_table(self, table: str) -> None:
         if any(not each.is_open for each in self._live_of(table)):
             with self._timeline(table) as timeline:
                 self._carry_on(table, timeline)
@@ -279,11 +285,13 @@ class WriteTransactions:
         return self._coordinator.read(at)
 
     def _try(self, what: object, step: str, call: Callable[[], object]) -> None:
-        """Calls; an error is logged, and the step is done again later."""
+        """Calls; an error is logged, and the step is done again later. One table harms no other."""
         try:
             call()
         except PenstockError as error:
             log.warning("%s: cannot %s yet: %s", what, step, error)
+        except Exception:
+            log.exception("%s: cannot %s yet: unexpected exception", what, step)
 
 
 def _live_writes(state: State, table: str) -> list[Write]:

@@ -56,7 +56,9 @@ _NOT_TRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"
 """The text in gRPC's details if the server's certificate is not accepted."""
 _SMALLER: Final = {
     "NextBatch": "the place of a stream names every instant of the active timeline: let the table's writers archive "
-    "it, or raise limits.requestBytes of the server"
+    "it, or raise limits.requestBytes of the server",
+    "CommitWrite": "write fewer files at once",
+    "LeaseGroups": "write fewer files at once",
 }
 """How to reduce the size of a call's messages, for calls where fewer columns or a shorter range do not help."""
 

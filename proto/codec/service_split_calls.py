@@ -208,6 +208,7 @@ def _options_to_message(options: ServiceOptions) -> pb.ServiceOptions:
             plan_bytes=options.plan_bytes,
             sort_by=options.sort_by or (),
             sorts=options.sort_by is not None,
+            compact_after=options.compact_after,
             index=options.index,
             commits=options.commits,
             hours=options.hours,
@@ -223,6 +224,7 @@ def _options_from_message(what: str, message: pb.ServiceOptions) -> ServiceOptio
     return ServiceOptions(
         plan_bytes=check.number(what, "plan_bytes", message.plan_bytes),
         sort_by=check.names(what, "sort_by", message.sort_by) if message.sorts else None,
+        compact_after=message.compact_after if message.HasField("compact_after") else None,
         index=check.text(what, "index", message.index),
         commits=message.commits if message.HasField("commits") else None,
         hours=message.hours if message.HasField("hours") else None,

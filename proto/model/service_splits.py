@@ -32,6 +32,8 @@ class ServiceOptions:
     """The size of the files of one compaction plan, about; 0: one plan for all file groups."""
     sort_by: tuple[str, ...] | None = None
     """Columns by which a clustering sorts."""
+    compact_after: int | None = None
+    """A compaction is due after so many delta commits; an archival leaves them."""
     index: str = ""
     """The index of the table's writers, for a table that does not record it."""
     commits: int | None = None

@@ -14,7 +14,7 @@ BUCKET_DIGITS: Final = 8
 """With a bucket index, the first characters of a file id are the number of its bucket."""
 MAX_GROUPS_A_LEASE: Final = 10_000
 """File groups and partitions of one request for leases."""
-MAX_GROUPS_A_WRITE: Final = 200_000
+MAX_GROUPS_A_WRITE: Final = 20_000
 """File groups and partitions that one write holds."""
 MAX_COMMIT_BYTES: Final = 3 << 20
 """The largest commit metadata of one write, compressed. A request has at most 4 MiB."""

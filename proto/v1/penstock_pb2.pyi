@@ -1725,7 +1725,7 @@ class ServiceSplitId(_message.Message):
     def __init__(self, table: _Optional[str] = ..., service: _Optional[str] = ..., instant: _Optional[str] = ...) -> None: ...
 
 class ServiceOptions(_message.Message):
-    __slots__ = ("plan_bytes", "sort_by", "sorts", "index", "commits", "hours", "file_versions", "keep_min", "keep_max", "hold_at_most", "timeline_timezone")
+    __slots__ = ("plan_bytes", "sort_by", "sorts", "index", "commits", "hours", "file_versions", "keep_min", "keep_max", "hold_at_most", "timeline_timezone", "compact_after")
     PLAN_BYTES_FIELD_NUMBER: _ClassVar[int]
     SORT_BY_FIELD_NUMBER: _ClassVar[int]
     SORTS_FIELD_NUMBER: _ClassVar[int]
@@ -1737,6 +1737,7 @@ class ServiceOptions(_message.Message):
     KEEP_MAX_FIELD_NUMBER: _ClassVar[int]
     HOLD_AT_MOST_FIELD_NUMBER: _ClassVar[int]
     TIMELINE_TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    COMPACT_AFTER_FIELD_NUMBER: _ClassVar[int]
     plan_bytes: int
     sort_by: _containers.RepeatedScalarFieldContainer[str]
     sorts: bool
@@ -1748,7 +1749,8 @@ class ServiceOptions(_message.Message):
     keep_max: int
     hold_at_most: str
     timeline_timezone: str
-    def __init__(self, plan_bytes: _Optional[int] = ..., sort_by: _Optional[_Iterable[str]] = ..., sorts: _Optional[bool] = ..., index: _Optional[str] = ..., commits: _Optional[int] = ..., hours: _Optional[int] = ..., file_versions: _Optional[int] = ..., keep_min: _Optional[int] = ..., keep_max: _Optional[int] = ..., hold_at_most: _Optional[str] = ..., timeline_timezone: _Optional[str] = ...) -> None: ...
+    compact_after: int
+    def __init__(self, plan_bytes: _Optional[int] = ..., sort_by: _Optional[_Iterable[str]] = ..., sorts: _Optional[bool] = ..., index: _Optional[str] = ..., commits: _Optional[int] = ..., hours: _Optional[int] = ..., file_versions: _Optional[int] = ..., keep_min: _Optional[int] = ..., keep_max: _Optional[int] = ..., hold_at_most: _Optional[str] = ..., timeline_timezone: _Optional[str] = ..., compact_after: _Optional[int] = ...) -> None: ...
 
 class ServiceSplit(_message.Message):
     __slots__ = ("id", "attempt", "lease_ms", "options", "readers", "avoided")

@@ -47,6 +47,7 @@ def served(tables: dict[str, pathlib.Path], services: ServiceSettings = SERVICES
         listen="127.0.0.1:0",
         services=services,
         services_interval_ms=50,
+        services_return_ms=0,
         poll_interval_ms=50,
     )
     functions = TableFunctions(timelines=ServedTimeline, due_services=due_services)

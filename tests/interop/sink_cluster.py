@@ -171,7 +171,7 @@ class SinkCluster:
     def end(self) -> None:
         """Ends the driver, which must exit in order."""
         (self.folder / "stop").touch()
-        status = self.driver.process.wait(120) if self.driver.process else None
+        status = self.driver.process.wait(PROGRESS_S) if self.driver.process else None
         if status != 0:
             self.problems.append(f"driver ended with {status}: {self.driver.log.read_text()[-1500:]}")
 

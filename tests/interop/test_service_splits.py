@@ -44,6 +44,7 @@ def served(tables: dict[str, pathlib.Path], services: dict[str, ServiceSettings]
         tables={name: TableSettings(path=str(path), services=services[name]) for name, path in tables.items()},
         listen="127.0.0.1:0",
         services_interval_ms=100,
+        services_return_ms=0,
     )
     functions = TableFunctions(timelines=ServedTimeline, due_services=due_services)
     with (
@@ -130,7 +131,7 @@ def test_hudi_goes_on_beside_members_that_are_killed(hudi: Any, tmp_path: pathli
                 killed.send_signal(signal.SIGKILL)
                 killed.wait()
                 members.append(member(server.address))
-            assert penstock.work(server.address, until_idle=True).done >= 0
+            penstock.work(server.address, until_idle=True)
             for name in kinds:
                 check(hudi, tables[name], models[name], f"{name} after all members")
         finally:

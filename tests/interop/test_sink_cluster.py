@@ -146,7 +146,9 @@ def _run(
     problems += _hudi_goes_on(hudi, folder / "upserts", records)
     assert not problems, "\n".join([note, *problems])
     assert all(cluster.happened[f"{kind} killed"] for kind in kinds) and cluster.happened["driver died"], note
-    assert noted(folder, "both") and all(noted(folder, kind) for kind in Harm), note
+    assert all(noted(folder, kind) for kind in Harm), note
+    if seconds >= LONG_S:  # in a short run each slow attempt may end before Spark starts its twin
+        assert noted(folder, "both"), note
 
 
 def _problems(hudi: Any, cluster: SinkCluster, records: list[Record]) -> list[str]:

@@ -85,10 +85,10 @@ def pending_deltas(timeline: Timeline, clusterings: Collection[str]) -> tuple[In
     )
 
 
-def deltas_since_compaction(timeline: Timeline) -> int:
-    """How many delta commits completed since the last compaction was planned, of a merge-on-read table (Hudi
-    `CompactionUtils.getDeltaCommitsSinceLatestCompaction`)."""
+def deltas_since_compaction(timeline: Timeline, planned: Collection[str] = ()) -> int:
+    """How many delta commits completed since the last compaction was planned, of a merge-on-read table: the last one
+    that is complete (Hudi `CompactionUtils.getDeltaCommitsSinceLatestCompaction`), or `planned`, by requested times."""
     compactions = (item.requested_time for item in timeline.completed_writes if item.action is Action.COMMIT)
-    last = max(compactions, default="")
+    last = max((*compactions, *planned), default="")
     deltas = (item for item in timeline.completed_writes if item.action is Action.DELTA_COMMIT)
     return sum((item.completion_time or item.requested_time) > last for item in deltas)

@@ -33,15 +33,22 @@ def upserted_rows(df: DataFrame, planned: PlannedWrite) -> DataFrame:
     key in a partition the later one is written. `+I` and `+U` are the row of the key; `-U` and `-D` delete it, by
     `_hoodie_is_deleted`. The columns of changes are left out.
 
-    ConfigurationError for a table with ordering columns: there a stored row with a higher value would win over a change
-    that comes after it. SchemaMismatch if `_change_seq` or a column of the key is missing; while the rows are written,
-    for another text in `_change_type`, and for a null in either column.
+    ConfigurationError for a delete of changes, and for a table with ordering columns: there a stored row with a higher
+    value would win over a change that comes after it. SchemaMismatch if `_change_seq` or a column of the key is
+    missing; while the rows are written, for another text in `_change_type`, and for a null in either column.
     """
     record = planned.early.record
     stored = record.by_name() if record is not None else {}
-    if planned.operation is not Operation.UPSERT or CHANGE_TYPE not in df.columns or CHANGE_TYPE in stored:
-        return df
     settings, where = planned.settings, planned.settings.where
+    if CHANGE_TYPE not in df.columns or CHANGE_TYPE in stored:
+        return df
+    if planned.operation is Operation.DELETE:
+        raise ConfigurationError(
+            f"{where}: got changes ({CHANGE_TYPE}), and operation 'delete' would delete the rows of all of them: an "
+            "upsert applies changes; nothing was written"
+        )
+    if planned.operation is not Operation.UPSERT:
+        return df
     if settings.ordering_fields:
         raise ConfigurationError(
             f"{where}: got changes ({CHANGE_TYPE}), which {CHANGE_SEQ} orders, and the table orders rows by "
@@ -52,7 +59,9 @@ def upserted_rows(df: DataFrame, planned: PlannedWrite) -> DataFrame:
     keys = [quoted(name) if name in df.columns else name for name in settings.key_fields]
     of_changes = [name for name in (CHANGE_TYPE, CHANGE_SEQ, CHANGE_INSTANT) if name not in stored]
     marked = df.withColumn(IS_DELETED, _removes(where))
-    return marked.repartition(*keys).sortWithinPartitions(CHANGE_SEQ).drop(*of_changes)
+    # Of changes with one sequence, such as the old and the new row of an update, the row counts.
+    in_order = marked.repartition(*keys).sortWithinPartitions(CHANGE_SEQ, F.col(IS_DELETED).desc())
+    return in_order.drop(*of_changes)
 
 
 def _removes(where: str) -> Column:

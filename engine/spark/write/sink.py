@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from penstock.engine.spark.write.checkpoint_tables import check_table
+from penstock.engine.spark.write.checkpoint_tables import check_table, record_batch
 from penstock.engine.spark.write.input import refuse_frame
 from penstock.engine.spark.write.source_positions import source_positions
 from penstock.engine.spark.write.write import planned_write, write_frame
@@ -52,7 +52,7 @@ class Sink:
     """The name of the stream in commits; '' for the id of the query."""
     checkpoint: str
     """The folder of the query's checkpoint."""
-    epochs: Iterator[int] = field(default_factory=lambda: epochs_from(0), repr=False, compare=False)
+    epochs: Iterator[int] = field(repr=False, compare=False)
     """The epochs of its writes on a server."""
     _archived: ArchivedBatches = field(default_factory=dict, repr=False, compare=False)
 
@@ -74,17 +74,19 @@ class Sink:
             is_done=lambda table: batch.is_in(table, search.newest(table)),
             may_empty_table=False,
         )
-        newest = search.newest(planned.table)
+        newest, is_written = search.newest(planned.table), False
         done = batch.is_in(planned.table, newest)
         if not done:
             positions = source_positions(self.checkpoint, query, batch_id)
             check_table(self.checkpoint, planned.storage.base_path, batch, newest)
             try:
-                write_frame(replace(planned, extra={**batch.metadata(), **positions}), df)
+                is_written = bool(write_frame(replace(planned, extra={**batch.metadata(), **positions}), df).instant)
             except AlreadyWritten:
                 done = True
         if done:
             log.info("table %s: batch %d of %s is in the table already", redacted_uri(self.path), batch_id, name)
+        if done or is_written:
+            record_batch(self.checkpoint, planned.storage.base_path, batch)
 
     def _options_of(self, stream: str) -> WriteOptions:
         """How a batch of the stream is written. On a server, it fences the batches of drivers that started earlier."""

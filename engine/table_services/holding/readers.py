@@ -80,9 +80,11 @@ def checked_hold_options(
     server: str | None,
     server_table: str | None,
     access: ServerAccess,
+    most: int = _MAX_READERS,
 ) -> HoldOptions:
     """The options of a call that has parsed those of the server: which readers hold the cleaner, and how the server is
-    reached. ConfigurationError if a reader is named without a bound, or a group without a server."""
+    reached. ConfigurationError if a reader is named without a bound, or a group without a server, and for more readers
+    than `most`."""
     for name, values in (("hold_for", hold_for), ("hold_checkpoints", hold_checkpoints)):
         if isinstance(values, str):
             raise ConfigurationError(f"{name}: got the text {values[:80]!r}, expected a list of texts")
@@ -101,8 +103,8 @@ def checked_hold_options(
         raise ConfigurationError(
             f"hold_for={readers[0][:80]!r} without a server: give the option server (HOST:PORT), which stores the group"
         )
-    if len(readers) + len(folders) > _MAX_READERS:
-        raise ConfigurationError(f"{len(readers) + len(folders)} readers hold the cleaner, at most {_MAX_READERS} may")
+    if len(readers) + len(folders) > most:
+        raise ConfigurationError(f"{len(readers) + len(folders)} readers hold the cleaner, at most {most} may")
     return HoldOptions(
         readers=readers,
         checkpoints=folders,

@@ -35,12 +35,10 @@ def carry_out(split: ServiceSplit, path: str, server: str, access: ServerAccess)
             return _maintained(split, path, server, access)
 
 
-def maintenance_options(
-    options: ServiceOptions, compact_after: int | None = None, cluster_after: int | None = None
-) -> MaintenanceOptions:
+def maintenance_options(options: ServiceOptions, cluster_after: int | None = None) -> MaintenanceOptions:
     """The options of a maintenance."""
     return MaintenanceOptions(
-        compact_after=compact_after,
+        compact_after=options.compact_after,
         cluster_after=cluster_after,
         sort_by=options.sort_by,
         commits=options.commits,
@@ -76,7 +74,8 @@ def _maintained(split: ServiceSplit, path: str, server: str, access: ServerAcces
 def _hold(split: ServiceSplit, server: str, access: ServerAccess) -> HoldOptions:
     if not split.readers:
         return HoldOptions()
-    return checked_hold_options(split.readers, (), split.options.hold_at_most or None, server, split.id.table, access)
+    at_most, most = split.options.hold_at_most or None, len(split.readers)
+    return checked_hold_options(split.readers, (), at_most, server, split.id.table, access, most)
 
 
 def _text(result: ServiceResult) -> str:

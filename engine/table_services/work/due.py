@@ -22,13 +22,14 @@ from penstock.writer.table_services.maintenance import MaintenancePolicy, mainte
 def due_services(path: str, policy: ServicePolicy) -> tuple[DueService, ...]:
     """The services of the table at `path` that are due by a policy. It lists the timeline, and reads no data files.
 
-    Pending compactions and clusterings are due one by one, those of other writers too; while there is one, no further
-    plan of its kind is. Errors of the table and of its storage, and those of `maintenance_policy`.
+    Pending compactions and clusterings are due one by one, those of other writers too. While a clustering is pending,
+    no other one is planned; a compaction is, after as many delta commits as without a pending one. Errors of the table
+    and of its storage, and those of `maintenance_policy`.
     """
     storage = open_writable(path)
     table = HudiTable(storage, load_properties(storage))
     where = f"table {redacted_uri(storage.base_path)}"
-    options = maintenance_options(policy.options, policy.compact_after, policy.cluster_after)
+    options = maintenance_options(policy.options, policy.cluster_after)
     skipped = [each for each in Service if each not in policy.services]
     limits = maintenance_policy(options, table.properties.raw, where, skipped)
     timeline = table.timeline()
@@ -36,22 +37,20 @@ def due_services(path: str, policy: ServicePolicy) -> tuple[DueService, ...]:
     found: list[tuple[Service, str]] = []
     if Service.COMPACT in policy.services and table.properties.is_merge_on_read:
         plans = [str(item.requested_time) for item in pending(timeline, Action.COMPACTION)]
-        is_due = deltas_since_compaction(timeline) >= limits.compact_after
-        found += _plans_or_plan(Service.COMPACT, plans, is_due=is_due)
+        found += [(Service.COMPACT, instant) for instant in plans]
+        # Of the groups that no pending plan has: one that cannot be carried out stops no other group.
+        if deltas_since_compaction(timeline, planned=plans) >= limits.compact_after:
+            found.append((Service.COMPACT, ""))
     if Service.CLUSTER in policy.services:
         plans = [str(item.requested_time) for item in pending_clusterings(table, timeline)]
-        found += _plans_or_plan(
-            Service.CLUSTER, plans, is_due=not plans and _clustering_is_due(table, timeline, limits)
-        )
+        if not plans and _clustering_is_due(table, timeline, limits):
+            plans = [""]
+        found += [(Service.CLUSTER, instant) for instant in plans]
     if Service.CLEAN in policy.services and _clean_is_due(timeline, policy.clean_after):
         found.append((Service.CLEAN, ""))
     if limits.archive is not None and len(timeline.completed_writes) > limits.archive.keep_max:
         found.append((Service.ARCHIVE, ""))
     return tuple(DueService(service, instant, seen) for service, instant in found)
-
-
-def _plans_or_plan(service: Service, plans: list[str], *, is_due: bool) -> list[tuple[Service, str]]:
-    return [(service, instant) for instant in plans or ([""] if is_due else [])]
 
 
 def _clustering_is_due(table: HudiTable, timeline: Timeline, limits: MaintenancePolicy) -> bool:

@@ -145,12 +145,17 @@ class RemoteTransaction(Transaction):
         commit = WriteCommit(metadata=compressed(content), touched=touched, writes_base_files=writes_base_files)
         try:
             completion = self.server.calls(lambda: self.server.service.commit_write(self.id, commit))
-        except StorageError as error:
-            raise StorageError(
-                f"table {_name(self.table)}: the commit of instant {self.requested_time} at server "
-                f"{self.server.address} has no answer: it may be complete, or will be, or not: look at the timeline "
-                f"before you write again: {error}"
-            ) from error
+        except WriteConflict:
+            raise
+        except PenstockError as error:  # a server that restarted without its state may not know the write
+            done = self.table.unpinned().refreshed().timeline().completed_write(self.requested_time)
+            if done is None:
+                raise StorageError(
+                    f"table {_name(self.table)}: the commit of instant {self.requested_time} at server "
+                    f"{self.server.address} has no answer: it may be complete, or will be, or not: look at the "
+                    f"timeline before you write again: {error}"
+                ) from error
+            completion = done.completion_time or done.requested_time
         self.is_complete = True
         return completion
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.engine.write.settings import timeline_zone
 from penstock.enumerator.writes.table_timeline import BegunInstant
-from penstock.proto.errors import CorruptFile, TableError
+from penstock.proto.errors import CorruptFile, StorageError, TableError, WriteConflict
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.writes import TouchedGroups, WriteCommit, WriteSpec
 from penstock.table.config.properties import load_properties
@@ -19,6 +19,7 @@ from penstock.table.timeline.instants import Action, Instant, State, instant_fil
 from penstock.writer.transaction.conflicts import StartOfWrite
 from penstock.writer.transaction.failed_writes import roll_back, roll_back_failed
 from penstock.writer.transaction.heartbeat import heartbeat_path, start_heartbeat
+from penstock.writer.transaction.lock import LOCK_FILE
 from penstock.writer.transaction.markers import attempt_folder
 from penstock.writer.transaction.transaction import Transaction, WriteEnvironment, begin, metadata_action
 
@@ -76,9 +77,15 @@ class ServedTimeline:
             start=StartOfWrite(begun.newest_completed, frozenset(begun.pending)),
             keeps_metadata=spec.keeps_metadata,
         )
-        return transaction.complete(
-            metadata, commit.touched, by_bucket=spec.by_bucket, writes_base_files=commit.writes_base_files
-        )
+        try:
+            return transaction.complete(
+                metadata, commit.touched, by_bucket=spec.by_bucket, writes_base_files=commit.writes_base_files
+            )
+        except WriteConflict as error:
+            if self._storage.file_info(LOCK_FILE) is None:
+                raise
+            # Another process holds the lock, or took it: the decision stays, and the commit is tried again.
+            raise StorageError(f"the commit of instant {begun.instant} waits: {error}") from error
 
     def completion(self, instant: InstantTime) -> InstantTime | None:
         """See `TableTimeline.completion`."""

@@ -27,6 +27,7 @@ from penstock.proto.errors import (
     StorageError,
     TableError,
     WriteConflict,
+    all_error_classes,
 )
 from penstock.proto.model.writes import (
     MAX_COMMIT_BYTES,
@@ -317,7 +318,7 @@ def _open_write(
 
 def _raise_ended(write: Write) -> NoReturn:
     if write.end is WriteEnd.REFUSED:
-        raise WriteConflict(write.text)
+        raise all_error_classes().get(write.code, WriteConflict)(write.text)
     if write.end is not None:
         raise Fenced(f"{write.id} (instant {write.instant or 'none'}): {_WHY[write.end]}: write again")
     if write.state is WriteState.REQUESTED:

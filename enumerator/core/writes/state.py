@@ -127,7 +127,8 @@ def apply_to_writes(tables: dict[str, TableWrites], record: WriteRecord) -> tupl
     writes.live[record.id] = write
     if write.state.has_ended:
         del writes.live[record.id]
-        writes.ended[record.id] = replace(write, commit=None, until_ms=None, progress=NO_PROGRESS)
+        spec = replace(write.spec, requested=b"")  # nobody asks for it
+        writes.ended[record.id] = replace(write, spec=spec, commit=None, until_ms=None, progress=NO_PROGRESS)
         _forget(writes)
     return ()
 

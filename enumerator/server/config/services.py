@@ -94,7 +94,6 @@ class ServiceSettings:
         """The policy that these settings state."""
         return ServicePolicy(
             services=tuple(Service(name) for name in self.run),
-            compact_after=self.compact_after,
             cluster_after=self.cluster_after,
             clean_after=self.clean_after,
             max_running=self.max_running,
@@ -102,6 +101,7 @@ class ServiceSettings:
             options=ServiceOptions(
                 plan_bytes=self.plan_bytes,
                 sort_by=self.sort_by,
+                compact_after=self.compact_after,
                 index=self.index,
                 commits=self.commits,
                 hours=self.hours,

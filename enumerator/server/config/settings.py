@@ -234,6 +234,7 @@ class Settings:
         "tokens_grace_ms": (0, 86_400_000),
         "group_expiry_ms": (60_000, 10 * 365 * 86_400_000),
         "services_interval_ms": (10, 86_400_000),
+        "services_return_ms": (0, 86_400_000),
     }
 
     tables: Mapping[str, TableSettings] = field(default_factory=dict)
@@ -244,6 +245,9 @@ class Settings:
     """The services of every served table without its own, those of catalogs too. Not set: none."""
     services_interval_ms: int = 10_000
     """How often the timeline of a table with services is looked at for those that are due."""
+    services_return_ms: int = 600_000
+    """How long after a start of the server cleans and archivals of `services` wait: streams hold them once they have
+    called again. Groups are stored, and hold them at once."""
     add_from: tuple[str, ...] | None = None
     """Shell patterns of the paths at which `penstock tables add` may add tables; an empty list: nowhere. Default:
     everywhere, but with `acl` only for callers with the right `admin` on all tables, because the path may be one of

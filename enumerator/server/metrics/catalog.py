@@ -117,7 +117,7 @@ LABELS: Final[Mapping[str, LabelEntry]] = {
     "catalog": LabelEntry("The catalog's name in the configuration of the server."),
     "service": LabelEntry("The table service.", tuple(Service)),
     "service_state": LabelEntry(
-        "Not handed out yet; held by a member; handed out again after a pause, because its last attempt failed.",
+        "Not handed out yet; held by a member; failed since it last succeeded, whoever holds it now.",
         tuple(ServiceSplitState),
     ),
     "result": LabelEntry("Carried out; failed; the server heard nothing of its member.", ("done", "failed", "expired")),
@@ -367,7 +367,7 @@ _ENTRIES: Final = (
     _gauge(
         "penstock_service_oldest_due_seconds",
         "seconds",
-        "Since when the split of a table's services that is due for longest is due.",
+        "Since when the split that is due for longest, of those that no member has, is due.",
         "table",
     ),
     _counter("penstock_service_splits_ended", "splits", "Splits of services that ended.", "table", "service", "result"),

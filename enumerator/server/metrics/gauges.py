@@ -142,8 +142,9 @@ class ServiceGauges:
         oldest: dict[tuple[str, ...], float] = dict.fromkeys(((table,) for table in tables), 0.0)
         for split in self._event.splits:
             if (split.id.table,) in oldest:
-                counts[split.id.table, split.state] += 1
-                oldest[split.id.table,] = max(oldest[split.id.table,], split.age_ms / 1000)
+                counts[split.id.table, ServiceSplitState.FAILING if split.failures else split.state] += 1
+                if split.state is not ServiceSplitState.RUNNING:
+                    oldest[split.id.table,] = max(oldest[split.id.table,], split.age_ms / 1000)
         yield gauge("penstock_service_splits", counts)
         yield gauge("penstock_service_oldest_due_seconds", oldest)
 

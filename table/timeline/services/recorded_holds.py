@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Final
 
 HOLDS: Final = "penstock.holds"
@@ -34,8 +35,9 @@ class RecordedHold:
 
 
 def encode_holds(holds: Iterable[RecordedHold]) -> dict[str, str]:
-    """The entry of the extra metadata; empty without holds."""
-    items = [{key: value for key, value in asdict(hold).items() if value is not None} for hold in holds]
+    """The entry of the extra metadata, with the first _MAX_HOLDS; empty without holds."""
+    first = islice(holds, _MAX_HOLDS)
+    items = [{key: value for key, value in asdict(hold).items() if value is not None} for hold in first]
     return {HOLDS: json.dumps(items, sort_keys=True, separators=(",", ":"))} if items else {}
 
 

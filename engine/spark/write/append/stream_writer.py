@@ -27,7 +27,7 @@ from penstock.engine.spark.write.append.data_source_writer import (
     written_by_task,
 )
 from penstock.engine.spark.write.append.write_server import AppendServer
-from penstock.engine.spark.write.checkpoint_tables import check_table
+from penstock.engine.spark.write.checkpoint_tables import check_table, record_batch
 from penstock.engine.spark.write.sink import STREAM_WAY, check_identifier
 from penstock.engine.spark.write.source_positions import source_positions
 from penstock.engine.spark.write.written_batches import Batch, BatchSearch
@@ -81,6 +81,8 @@ class AppendStreamWriter(DataSourceStreamArrowWriter):
                 commit_append(self.append, reports, {**batch.metadata(), **positions}, is_done)
             except AlreadyWritten:
                 log.info("%s: batch %d of %s is in the table already", table.settings.where, batchId, name)
+            if self.checkpoint:
+                record_batch(self.checkpoint, table.path, batch)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Rolls back what the tasks wrote. If no task has reported, the next writer does it."""

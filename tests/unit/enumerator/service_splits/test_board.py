@@ -140,10 +140,25 @@ def test_lease_that_ends_fences_the_member() -> None:
     assert [each.id for each in splits.expire(2 * LEASE_MS)] == [first.id]
     with pytest.raises(Fenced):
         splits.renew(first.id, "m", first.hold.attempt, "", 2 * LEASE_MS)
-    second = handed_out(splits, "m", 2 * LEASE_MS + FIRST_PAUSE_MS)
+    second = handed_out(splits, "m", 2 * LEASE_MS)
     with pytest.raises(Fenced):
-        finish(splits, first, DONE, 2 * LEASE_MS + FIRST_PAUSE_MS)
-    finish(splits, second, DONE, 2 * LEASE_MS + FIRST_PAUSE_MS)
+        finish(splits, first, DONE, 2 * LEASE_MS)
+    splits.expire(3 * LEASE_MS)
+    assert splits.request(request("m"), "", POLICIES, 3 * LEASE_MS) is None, "the second time after a pause"
+    third = handed_out(splits, "m", 3 * LEASE_MS + 2 * FIRST_PAUSE_MS)
+    with pytest.raises(Fenced):
+        finish(splits, second, DONE, 3 * LEASE_MS + 2 * FIRST_PAUSE_MS)
+    finish(splits, third, DONE, 3 * LEASE_MS + 2 * FIRST_PAUSE_MS)
+
+
+def test_write_that_completes_while_a_member_works_makes_the_service_due_again() -> None:
+    splits = board()
+    splits.found("a", [DueService(Service.CLEAN, "", "9")], 0)
+    clean = handed_out(splits, "m")
+    splits.found("a", [DueService(Service.CLEAN, "", "10")], 1)
+    finish(splits, clean, DONE, 2)
+    splits.found("a", [DueService(Service.CLEAN, "", "10")], 3)
+    assert not splits.is_idle(request("m"), 3)
 
 
 def test_another_principal_cannot_end_a_split() -> None:

@@ -48,7 +48,7 @@ def served(lake: Lake, *tables: str) -> Iterator[ServiceHandOut]:
         services=TableServices(
             policy_of=lambda table: None if table == "plain" else POLICY,
             due=lake,
-            limits=ServiceLimits(lease_ms=1_000, look_ms=10_000),
+            limits=ServiceLimits(lease_ms=1_000, look_ms=10_000, return_ms=60_000),
         ),
     )
     try:
@@ -136,6 +136,26 @@ def test_table_that_cannot_be_looked_at_harms_no_other(caplog: pytest.LogCapture
         assert "services of table b: unexpected exception" in caplog.text
 
 
+def test_cleans_wait_for_streams_after_a_start() -> None:
+    lake = Lake()
+    lake.due = {"/a": (DueService(Service.CLEAN, "", "9"), COMPACTION)}
+    with served(lake, "a") as hand_out:
+        look(hand_out)
+        first = ask(hand_out).split
+        assert first is not None
+        assert first.id.service is Service.COMPACT
+        assert ask(hand_out, "n").split is None, "streams have not called again"
+        lake.now_ms += 59_000
+        hand_out.renew_service_split(first.id, "m", first.attempt)
+        lake.now_ms += 900
+        hand_out.renew_service_split(first.id, "m", first.attempt)
+        lake.now_ms += 200
+        look(hand_out)
+        clean = ask(hand_out, "n").split
+        assert clean is not None
+        assert clean.id.service is Service.CLEAN
+
+
 def test_member_that_looks_first_gets_what_became_due() -> None:
     lake = Lake()
     with served(lake, "a") as hand_out:
@@ -156,8 +176,6 @@ def test_lease_that_ends_is_handed_out_again() -> None:
         assert ask(hand_out, "m").split is not None
         assert ask(hand_out, "n").split is None
         lake.now_ms += 1_000
-        look(hand_out)
-        lake.now_ms += 10_000
         look(hand_out)
         assert ask(hand_out, "n").split is not None
 

@@ -30,6 +30,7 @@ OPTIONS = st.builds(
     ServiceOptions,
     plan_bytes=st.integers(0, 2**63 - 1),
     sort_by=st.none() | st.lists(NAME, max_size=3).map(tuple),
+    compact_after=COUNT,
     index=TEXT,
     commits=COUNT,
     hours=COUNT,

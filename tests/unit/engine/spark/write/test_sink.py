@@ -21,7 +21,7 @@ from penstock.engine.spark.write.written_batches import (
 )
 from penstock.engine.write.planned_write import AlreadyWritten, PlannedWrite, WriteOptions, open_write
 from penstock.engine.write.results import WriteResult
-from penstock.engine.write.service.owners import owner_of_stream
+from penstock.engine.write.service.owners import epochs_from, owner_of_stream
 from penstock.engine.write.service.served_timeline import ServedTimeline
 from penstock.enumerator.handover.commit_offsets import SPARK_SINK
 from penstock.enumerator.server.assembly import TableFunctions
@@ -110,7 +110,7 @@ def test_batch_is_written_unless_the_table_has_it(
     assert [one[SPARK_SINK] for one in written] == ['{"q":"0"}', '{"q":"1"}', '{"q":"4"}']
     write(frame("p"), 0)
     assert written[-1] == {SPARK_SINK: '{"p":"0"}', QUERY: "p", "c": "0"}
-    named = Sink(str(lake.path), WriteOptions(), "s", "c")
+    named = Sink(str(lake.path), WriteOptions(), "s", "c", epochs_from(1))
     named(frame("p"), 0)
     with pytest.raises(
         ConfigurationError, match=r"stream 's': the newest batch in the table, 0, is of query p, and batch 1 is"

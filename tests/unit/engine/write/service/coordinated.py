@@ -134,6 +134,7 @@ class Coordinated:
         for _ in range(after_ms // 5_000):
             self.now_ms += 5_000
             self.coordinator.tick()
+        self.writes.beat()
         self.writes.tick()
 
     def server(self, owner: str = "", epoch: int = 1) -> WriteServer:

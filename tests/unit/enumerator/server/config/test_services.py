@@ -35,12 +35,12 @@ def test_table_has_its_own_policy_else_that_of_the_server(tmp_path: pathlib.Path
     own, shared = settings.service_policy("orders"), settings.service_policy("plain")
     assert own is not None
     assert own.services == (Service.COMPACT, Service.CLEAN)
-    assert (own.compact_after, own.options.commits, own.options.sort_by) == (7, 3, ())
+    assert (own.options.compact_after, own.options.commits, own.options.sort_by) == (7, 3, ())
     assert own.options.hold_at_most == "48h"
     assert shared == settings.service_policy("a.table.of.a.catalog")
     assert shared is not None
     assert shared.services == (Service.ARCHIVE,)
-    assert (shared.compact_after, shared.options.sort_by) == (None, None)
+    assert (shared.options.compact_after, shared.options.sort_by) == (None, None)
 
 
 def test_without_settings_nothing_is_handed_out() -> None:
