@@ -149,6 +149,8 @@ class RemoteTransaction(Transaction):
             raise
         except PenstockError as error:  # a server that restarted without its state may not know the write
             done = self.table.unpinned().refreshed().timeline().completed_write(self.requested_time)
+            if done is None and not isinstance(error, StorageError):
+                raise
             if done is None:
                 raise StorageError(
                     f"table {_name(self.table)}: the commit of instant {self.requested_time} at server "

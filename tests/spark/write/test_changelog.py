@@ -18,11 +18,13 @@ Change = tuple[str | None, str | None, str, int, str]
 """_change_type, _change_seq, id, seq, city."""
 
 
+NAMES = ["_change_type", "_change_seq", "id", "seq", "city"]
+
+
 def changes_frame(spark: SparkSession, changes: list[Change]) -> DataFrame:
-    names = ["_change_type", "_change_seq", "id", "seq", "city"]
     types = [pa.string(), pa.string(), *SCHEMA.types[:3]]
     columns = [pa.array(values, kind) for values, kind in zip(zip(*changes, strict=True), types, strict=True)]
-    return spark.createDataFrame(pa.table(columns, names=names)).repartition(3)
+    return spark.createDataFrame(pa.table(columns, names=NAMES)).repartition(3)
 
 
 def random_changes(rng: random.Random, rows: dict[str, Row], count: int, first: int) -> list[Change]:
@@ -66,12 +68,22 @@ def test_partition_of_an_hour_has_the_last_change_of_its_key(spark: SparkSession
     assert [row["city"] for row in penstock.read(path).read_all().to_pylist()] == ["x"]
 
 
+def test_the_new_row_of_an_update_counts_if_both_have_one_sequence(spark: SparkSession, tmp_path: pathlib.Path) -> None:
+    path = create(tmp_path / "t", ordering=())
+    old, new = ("-U", "2", "a", 1, "oslo"), ("+U", "2", "a", 2, "oslo")
+    for changes in ([old, new], [new, old]):
+        penstock.spark.write(changes_frame(spark, [("+I", "1", "a", 1, "oslo"), *changes]), path)
+        assert [row["seq"] for row in penstock.read(path).read_all().to_pylist()] == [2]
+
+
 def test_changes_that_cannot_be_ordered_are_refused(spark: SparkSession, tmp_path: pathlib.Path) -> None:
     ordered, path = create(tmp_path / "ordered"), create(tmp_path / "t", ordering=())
     change: Any = ("+I", "1", "a", 1, "oslo")
     frame = changes_frame(spark, [change])
     with pytest.raises(ConfigurationError, match="the table orders rows by seq: a stored row could win"):
         penstock.spark.write(frame, ordered)
+    with pytest.raises(ConfigurationError, match="would delete the rows of all of them"):
+        penstock.spark.write(frame, path, "delete")
     with pytest.raises(SchemaMismatch, match="_change_seq"):
         penstock.spark.write(frame.drop("_change_seq"), path)
     for kind, sequence, text in (("u", "2", "_change_type u "), (None, "2", "null"), ("+I", None, "_change_seq null")):

@@ -158,7 +158,8 @@ def test_embedded_stream_enumerator_can_scan(golden: Golden) -> None:
 @pytest.mark.parametrize("scan", [scan_event_time, None])
 def test_server_scans_with_its_configured_reader(golden: Golden, scan: EventTimeScan | None) -> None:
     path = str(golden.table("B_v9_colstats_mor"))
-    with assembly.running_service(Settings(tables={"t": TableSettings(path=path)}), scan_event_time=scan) as service:
+    functions = assembly.TableFunctions(scan_event_time=scan)
+    with assembly.running_service(Settings(tables={"t": TableSettings(path=path)}), functions=functions) as service:
         if scan is None:
             with pytest.raises(ConfigurationError, match="without a way to read"):
                 service.plan(replace(REQUEST, table="t"))
@@ -173,7 +174,9 @@ def test_penstock_serve_configures_the_scan(monkeypatch: pytest.MonkeyPatch) -> 
     keywords: dict[str, Any] = {}
     monkeypatch.setattr(server_run, "serve_forever", lambda *_, **more: keywords.update(more))
     run(Settings(tables={"t": TableSettings(path="/lake/t")}))
-    assert keywords["scan_event_time"] is scan_event_time
+    functions = keywords["functions"]
+    assert functions.scan_event_time is scan_event_time
+    assert functions.timelines and functions.due_services
 
 
 def test_enumerator_loads_no_reader_before_it_reads() -> None:

@@ -12,7 +12,7 @@ import penstock
 from penstock.engine.write.service.served_timeline import ServedTimeline, compressed
 from penstock.engine.write.write import write
 from penstock.enumerator.core.writes.decide import WriteLimits
-from penstock.proto.errors import ConfigurationError, Fenced, StorageError, TableError, WriteConflict
+from penstock.proto.errors import ConfigurationError, CorruptFile, Fenced, StorageError, TableError, WriteConflict
 from penstock.proto.model.writes import (
     NO_PROGRESS,
     TouchedGroups,
@@ -245,7 +245,7 @@ class TestBadCommits:
         this = WriteId("t", "a", 1)
         one_kind.writes.begin_write(this, "r", WriteSpec(action="deltacommit"))
         commit = WriteCommit(metadata=metadata, touched=TouchedGroups(), writes_base_files=False)
-        with pytest.raises(WriteConflict, match=r"commit metadata|partitionToWriteStats"):
+        with pytest.raises(CorruptFile, match=r"commit metadata|partitionToWriteStats"):
             one_kind.writes.commit_write(this, commit)
         assert not pending(one_kind.path)
 
@@ -254,7 +254,7 @@ class TestBadCommits:
         one_kind.writes.begin_write(this, "r", WriteSpec(action="deltacommit"))
         stats = '{"partitionToWriteStats": {"p": [{"fileId": "f", "path": "p/f"}]}}'
         commit = WriteCommit(metadata=compressed(stats.encode()), touched=TouchedGroups(), writes_base_files=False)
-        with pytest.raises(WriteConflict, match="has file group"):
+        with pytest.raises(TableError, match="has file group"):
             one_kind.writes.commit_write(this, commit)
         assert not pending(one_kind.path)
 
