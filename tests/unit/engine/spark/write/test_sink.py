@@ -58,6 +58,10 @@ def frame(query: str = "q") -> Any:
     return SimpleNamespace(isStreaming=False, sparkSession=SimpleNamespace(sparkContext=context))
 
 
+WRITTEN = SimpleNamespace(instant="1")
+"""The result of a write."""
+
+
 @pytest.fixture(autouse=True)
 def positions(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     """The positions in the checkpoint `c`, a folder of the test, are those of the batch (`test_source_positions`)."""
@@ -100,9 +104,10 @@ def test_batch_is_written_unless_the_table_has_it(
     lake, written = make_lake(KIND), []
     write = sink(str(lake.path), checkpoint="c")
 
-    def recorded(planned: PlannedWrite, df: Any) -> None:
+    def recorded(planned: PlannedWrite, df: Any) -> Any:
         written.append(dict(planned.extra))
         commit(lake, dict(planned.extra))
+        return WRITTEN
 
     monkeypatch.setattr(sink_module, "write_frame", recorded)
     for number in (0, 1, 1, 4, 4):
@@ -174,7 +179,7 @@ def test_batch_with_a_lower_number_is_refused(
 ) -> None:
     """Of an older checkpoint; or of a new one after a sink that writes no ids of queries, such as Hudi's."""
     lake, written = make_lake(KIND), []
-    monkeypatch.setattr(sink_module, "write_frame", lambda planned, df: written.append(dict(planned.extra)))
+    monkeypatch.setattr(sink_module, "write_frame", lambda planned, df: written.append(dict(planned.extra)) or WRITTEN)
     commit(lake, {SPARK_SINK: '{"s":"5"}', QUERY: query})
     write = sink(str(lake.path), checkpoint="c", identifier="s")
     for number in (0, 4):
@@ -190,7 +195,7 @@ def test_two_sinks_of_one_function_need_an_identifier_each(
     make_lake: Callable[[Kind], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = make_lake(KIND)
-    monkeypatch.setattr(sink_module, "write_frame", lambda planned, df: commit(lake, dict(planned.extra)))
+    monkeypatch.setattr(sink_module, "write_frame", lambda planned, df: commit(lake, dict(planned.extra)) or WRITTEN)
     sink(str(lake.path), "upsert", checkpoint="c")(frame(), 0)
     with pytest.raises(
         ConfigurationError, match=r"batch 0, written by operation UPSERT, and this sink's operation is DEL"
@@ -281,9 +286,9 @@ def test_sink_on_a_server_fences_the_drivers_before(
     with serve({"trip": str(lake.path)}, "127.0.0.1:0", functions=TableFunctions(timelines=ServedTimeline)) as server:
         planned_writes: list[PlannedWrite] = []
 
-        def written(planned: PlannedWrite, df: Any) -> None:
+        def written(planned: PlannedWrite, df: Any) -> WriteResult:
             planned_writes.append(planned)
-            _run(planned, [(f"k{len(planned_writes)}", 1, "oslo")])
+            return _run(planned, [(f"k{len(planned_writes)}", 1, "oslo")])
 
         monkeypatch.setattr(sink_module, "write_frame", written)
         monkeypatch.setattr(sink_module.time, "time_ns", lambda: 1_000_000_000)
