@@ -17,6 +17,11 @@ from penstock.engine.sync.job import parse_job
 from penstock.engine.sync.runner import Runner, RunSettings
 from penstock.engine.sync.sources import list_sources
 from penstock.engine.sync.targets.open import SharedTargets, open_target
+from penstock.engine.write.create import create_table
+from penstock.engine.write.service.served_timeline import ServedTimeline
+from penstock.enumerator.server.assembly import TableFunctions
+from penstock.enumerator.server.run import serve
+from penstock.proto.client.client import EnumeratorClient
 from tests.unit.engine.sync.topics.debezium_events import Events, simulated_events, value_schema
 
 pytestmark = pytest.mark.interop
@@ -64,12 +69,17 @@ def as_stored(rows: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
     return {key: {name: row.get(name) for name in COLUMNS} for key, row in rows.items()}
 
 
-def test_hundred_topics_become_tables_that_hudi_reads(hudi: Any, events: Events, tmp_path: pathlib.Path) -> None:
-    rng, lake = random.Random(7), tmp_path / "lake"
-    for _ in range(2):
-        for topic in TOPICS:
-            events.random_changes(topic, rng, 6)
-        sync(events, lake)
+def test_hundred_topics_become_tables_under_one_server(hudi: Any, events: Events, tmp_path: pathlib.Path) -> None:
+    rng, lake, first = random.Random(7), tmp_path / "lake", tmp_path / "first"
+    create_table(str(first), pa.schema([("k", pa.string())]), record_key="k", buckets=1)
+    with serve({"first": str(first)}, "127.0.0.1:0", functions=TableFunctions(timelines=ServedTimeline)) as server:
+        for _ in range(2):
+            for topic in TOPICS:
+                events.random_changes(topic, rng, 6)
+            sync(events, lake, f"buckets=1&server={server.address}")
+        client = EnumeratorClient(server.address)
+        assert len(client.list_tables().tables) == 1 + len(TOPICS)
+        assert not client.list_writes()
     differing = [
         topic
         for topic in TOPICS
