@@ -104,7 +104,8 @@ def test_debezium_events_become_a_table_and_another_query_continues(
     assert command_line(["offsets", "resolve", str(table), "--topic", TOPIC, "--format", "json"]) == 0
     offsets = json.loads(capsys.readouterr().out)["offsets"]
     below = [TopicPartition(TOPIC, int(partition), offset) for partition, offset in offsets.items()]
-    for removed in AdminClient({"bootstrap.servers": kafka.bootstrap}).delete_records(below).values():
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})  # its futures end only while it is there
+    for removed in admin.delete_records(below).values():
         removed.result(PROGRESS_S)  # a query that reads below the offsets fails
     for _ in range(2):
         write("second", starting=json.dumps({TOPIC: offsets}))
