@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.unit.engine.cli.command_line import Cli
 
 ROOT: Any = typer.main.get_command(app)
-NO_REPORT = {"groups delete", "tables add", "tables remove", "serve", "flight", "demo"}
+NO_REPORT = {"work", "groups delete", "tables add", "tables remove", "serve", "flight", "demo"}
 """Commands without output for scripts: they print nothing, an address or a demonstration."""
 ROWS = {"read", "tail"}
 """Commands whose `--format` is a row format."""
