@@ -80,7 +80,7 @@ def test_each_record_is_written_once_in_a_long_run(hudi: Any, kafka: Any, tmp_pa
     _run(hudi, kafka, tmp_path, LONG_S, (10.0, 40.0), KINDS, dies_at=-1)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_sink_that_forgets_its_batches_is_detected(kafka: Any, tmp_path: pathlib.Path) -> None:
     """The control: the driver dies between the commit of a micro-batch and Spark's checkpoint, and the next one does
     not find the micro-batch in the table. Without speculation no task runs twice at the same time."""

@@ -125,7 +125,7 @@ def test_table_that_was_created_again_is_refused(spark: SparkSession, tmp_path: 
     shutil.rmtree(stream.path)
     create(tmp_path / "t")
     stream.add("d")
-    with pytest.raises(StreamingQueryException, match="it had batch [0-9]+: it was created again, or restored"):
+    with pytest.raises(StreamingQueryException, match=r"it had batch [0-9]+: it was created again, or restored"):
         stream.run(stream.sink())
     assert keys(stream.path) == []
     stream.run(stream.sink(checkpoint="new"), "new")
