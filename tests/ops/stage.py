@@ -30,6 +30,7 @@ from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, OnLostRange, SplitProgress, StartAt
 from penstock.proto.model.positions import EARLIEST
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
+from penstock.proto.model.service_splits import ServiceOutcome, ServiceRequest
 from penstock.proto.model.streams import EventTimeRule, StartAfter, StreamScope, WatermarkFallback
 from tests.faults.served import ONCE, RETRY_DELAYS, end, penstock, until
 from tests.loopback_ports import free_port
@@ -54,7 +55,8 @@ TABLES: Final = {
 
 def shortened(rules: str) -> str:
     """The alert rules with shorter durations."""
-    return re.sub(r"\[\d+m\]", f"[{WINDOW}]", re.sub(r"for: \d+m", "for: 2s", rules))
+    rules = re.sub(r"for: \d+m", "for: 2s", re.sub(r"oldest_due_seconds > \d+", "oldest_due_seconds > 2", rules))
+    return re.sub(r"\[\d+m\]", f"[{WINDOW}]", rules)
 
 
 class Stage:
@@ -149,7 +151,8 @@ class Stage:
         self._watch()
         until(lambda: "nobody" in self.scrape(), "the groups are followed")
         self.tables["vanishing"].rename(self.folder / "gone")
-        for work in (self._read, self._follow, self._go_away, self._stream, self._lagging, self._refused, self._topic):
+        works = (self._read, self._follow, self._go_away, self._stream, self._lagging, self._refused, self._topic)
+        for work in (*works, self._fail_service):
             thread = threading.Thread(target=self._again, args=(work,), daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -165,6 +168,7 @@ class Stage:
             f'[catalog.broken]\nfile = "{self.folder / "none.toml"}"\nrefreshIntervalMs = 1000',
             *(f'[tables.{table}]\npath = "{path}"' for table, path in self.tables.items()),
             f'[tables.orders.kafka]\nbootstrap.servers = "{self.brokers}"',
+            '[tables.merged.services]\nrun = ["compact"]\ncompactAfter = 1',
         ]
         file = self.folder / f"{name}.toml"
         file.write_text("\n".join(lines) + "\n")
@@ -231,6 +235,13 @@ class Stage:
         stale = SplitProgress(ref=assignments.splits[0].ref, ordinal=1, finished=True)
         with contextlib.suppress(PenstockError):
             self.client.commit_splits(member, (stale,))
+
+    def _fail_service(self) -> None:
+        """A member of the worker group gets a split of a table service, and fails."""
+        split = self.client.request_service_split(ServiceRequest(member="w", table="merged")).split
+        if split is not None:
+            failed = ServiceOutcome(code="STORAGE", text="the disk is full")
+            self.client.finish_service_split(split.id, "w", split.attempt, failed)
 
     def _request_splits(self, member: Any) -> Any:
         answer = self.client.request_splits(member, 1, time.time_ns() // 1_000_000)
