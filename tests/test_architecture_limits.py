@@ -32,7 +32,7 @@ PURE = (
     "proto/model/streams.py",
     "proto/model/service_splits.py",
     "enumerator/service_splits/board.py",
-    "enumerator/service_splits/policy.py",
+    "enumerator/service_splits/due_services.py",
     "proto/model/hybrid.py",
     "proto/codec/hybrid/checks.py",
     "proto/codec/hybrid/places_json.py",

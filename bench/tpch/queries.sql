@@ -1,4 +1,4 @@
--- The 22 queries of TPC-H in Spark SQL, with the parameters by which the specification validates an implementation.
+-- The 22 queries of TPC-H in Spark SQL, with the parameters of the specification's validation.
 -- `:fraction` is the parameter of Q11: 0.0001 divided by the scale factor. Each query begins after a line `-- Qn: name`.
 
 -- Q1: pricing summary report

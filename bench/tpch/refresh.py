@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 UNUSED_KEYS: Final = 8
 """An order key of a generated order plus this one is the key of no generated order."""
 RAISE: Final = pa.scalar(Decimal("1.01"), pa.decimal128(3, 2))
-"""The factor by which RF1 changes a price."""
+"""RF1 multiplies a price by this factor."""
 
 
 @dataclass(frozen=True, slots=True)

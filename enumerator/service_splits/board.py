@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.enumerator.service_splits.due_services import DueService
-from penstock.enumerator.service_splits.policy import ServicePolicy
+from penstock.enumerator.service_splits.due_services import DueService, ServicePolicy
 from penstock.proto.errors import Fenced, PermissionDenied
 from penstock.proto.model.service_splits import (
     Service,

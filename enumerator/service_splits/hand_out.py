@@ -13,8 +13,7 @@ from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.state import State
 from penstock.enumerator.log import log_event
 from penstock.enumerator.service_splits.board import DueSplit, ServiceBoard
-from penstock.enumerator.service_splits.due_services import DueService, DueServices
-from penstock.enumerator.service_splits.policy import ServicePolicy
+from penstock.enumerator.service_splits.due_services import DueService, DueServices, ServicePolicy
 from penstock.enumerator.tables.registry import TableRegistry
 from penstock.enumerator.write_events import ServicesMeasured, ServiceSplitEnded
 from penstock.proto.errors import ConfigurationError, PenstockError

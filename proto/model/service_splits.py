@@ -31,7 +31,7 @@ class ServiceOptions:
     plan_bytes: int = 0
     """The size of the files of one compaction plan, about; 0: one plan for all file groups."""
     sort_by: tuple[str, ...] | None = None
-    """Columns by which a clustering sorts."""
+    """The sort columns of a clustering."""
     compact_after: int | None = None
     """A compaction is due after so many delta commits; an archival leaves them."""
     index: str = ""

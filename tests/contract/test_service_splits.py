@@ -1,13 +1,12 @@
-"""Table services that a real server hands out over gRPC: members carry them out, readers hold them, rights bound
-them."""
+"""Table services that a real server hands out over gRPC: members carry them out, readers hold them, and a member needs
+the right `write`."""
 
 from __future__ import annotations
 
 import json
 import pathlib
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -15,15 +14,12 @@ import pytest
 import penstock
 from penstock.engine.cli.main import run
 from penstock.engine.table_services.work.carry_out import carry_out
-from penstock.engine.table_services.work.due import due_services
 from penstock.engine.table_services.work.member import Member
-from penstock.engine.write.service.served_timeline import ServedTimeline
-from penstock.enumerator.server.assembly import TableFunctions, running_service
+from penstock.enumerator.server.auth.tokens import new_token
 from penstock.enumerator.server.config.services import ServiceSettings
-from penstock.enumerator.server.config.settings import Settings, TableSettings
-from penstock.enumerator.server.run import RunningServer, serve_enumerator
+from penstock.enumerator.server.config.settings import AclRule
 from penstock.proto.client.client import EnumeratorClient
-from penstock.proto.errors import ConfigurationError, PenstockError, WriteConflict
+from penstock.proto.errors import ConfigurationError, PenstockError, PermissionDenied, WriteConflict
 from penstock.proto.model.access import NO_ACCESS, ServerAccess
 from penstock.proto.model.service_splits import (
     Service,
@@ -33,53 +29,8 @@ from penstock.proto.model.service_splits import (
     ServiceSplit,
     ServiceSplitState,
 )
-from tests.unit.engine.write.service.coordinated import create, ids, rows
-
-SERVICES = ServiceSettings(
-    run=("compact", "clean", "archive"), hold_at_most="1000 commits", commits=1, keep_min=2, keep_max=3
-)
-
-
-@contextmanager
-def served(tables: dict[str, pathlib.Path], services: ServiceSettings = SERVICES) -> Iterator[RunningServer]:
-    settings = Settings(
-        tables={name: TableSettings(path=str(path)) for name, path in tables.items()},
-        listen="127.0.0.1:0",
-        services=services,
-        services_interval_ms=50,
-        services_return_ms=0,
-        poll_interval_ms=50,
-    )
-    functions = TableFunctions(timelines=ServedTimeline, due_services=due_services)
-    with (
-        running_service(settings, functions=functions) as service,
-        serve_enumerator(
-            service,
-            groups=service,
-            tables=service,
-            writes=service.writes,
-            service_splits=service.service_splits,
-            settings=settings,
-        ) as running,
-    ):
-        yield running
-
-
-def written(path: pathlib.Path, writes: int = 6, **options: object) -> pathlib.Path:
-    """A table with so many delta commits."""
-    create(path, **options)
-    for number in range(writes):
-        penstock.write(str(path), rows("a", "oslo", number))
-        penstock.write(str(path), rows("b", "riga", number))
-    return path
-
-
-def actions(path: pathlib.Path) -> set[str]:
-    return {each.action for each in penstock.open_table(str(path)).timeline().to_pylist()}
-
-
-def instants(path: pathlib.Path, suffix: str) -> list[str]:
-    return sorted(each.name for each in (path / ".hoodie" / "timeline").glob(f"*{suffix}"))
+from tests.served_services import SERVICES, instants, served, written
+from tests.unit.engine.write.service.coordinated import ids, rows
 
 
 def test_members_carry_out_what_is_due(tmp_path: pathlib.Path) -> None:
@@ -251,3 +202,44 @@ def test_wrong_names(tmp_path: pathlib.Path) -> None:
             penstock.work(server.address, services=["drop"], until_idle=True)
         with pytest.raises(PenstockError, match="nothere"):
             penstock.work(server.address, table="nothere", until_idle=True)
+
+
+RULES = (
+    AclRule(principal="token:one", rights=("read", "write")),
+    AclRule(principal="token:two", rights=("read", "write")),
+    AclRule(principal="token:reader", rights=("read", "plan", "consume")),
+    AclRule(principal="token:elsewhere", rights=("read", "write"), tables=("u",)),
+)
+
+
+def test_member_needs_the_right_and_keeps_its_split_from_another_principal(tmp_path: pathlib.Path) -> None:
+    path, lines, clients = written(tmp_path / "t", 3), [], {}
+    for rule in RULES:
+        name = rule.principal.partition(":")[2]
+        token, line = new_token(name)
+        (tmp_path / name).write_text(token)
+        lines.append(line)
+    (tmp_path / "tokens").write_text("\n".join(lines))
+    with served({"t": path}, tokens=str(tmp_path / "tokens"), acl=RULES) as server:
+        for rule in RULES:
+            name = rule.principal.partition(":")[2]
+            access = ServerAccess(token=str(tmp_path / name))
+            clients[name] = EnumeratorClient(server.address, access=access)
+        split = ask_for(clients["one"], "m")
+        calls: list[Callable[[EnumeratorClient], object]] = [
+            lambda client: client.renew_service_split(split.id, "m", split.attempt),
+            lambda client: client.finish_service_split(split.id, "m", split.attempt, ServiceOutcome()),
+        ]
+        for name in ("reader", "elsewhere"):
+            with pytest.raises(PermissionDenied, match="has no right"):
+                clients[name].request_service_split(ServiceRequest(member="n"))
+            for call in calls:
+                with pytest.raises(PermissionDenied, match="has no right `write` on table 't'"):
+                    call(clients[name])
+        for call in calls:
+            with pytest.raises(PermissionDenied, match="another principal has it"):
+                call(clients["two"])
+        with pytest.raises(PermissionDenied):
+            clients["elsewhere"].list_service_splits("t")
+        for call in calls:
+            call(clients["one"])

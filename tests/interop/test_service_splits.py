@@ -8,25 +8,21 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
 import penstock
-from penstock.engine.table_services.work.due import due_services
 from penstock.engine.write.create import create_table
-from penstock.engine.write.service.served_timeline import ServedTimeline
-from penstock.enumerator.server.assembly import TableFunctions, running_service
 from penstock.enumerator.server.config.services import ServiceSettings
-from penstock.enumerator.server.config.settings import Settings, TableSettings
-from penstock.enumerator.server.run import RunningServer, serve_enumerator
+from penstock.enumerator.server.run import RunningServer
 from penstock.proto.errors import WriteConflict
 from tests.interop.hudi_options import hudis_options
 from tests.interop.mixed.test_two_writers import TWO_WRITERS
 from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, check, table_of
+from tests.served_services import served
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
@@ -36,29 +32,6 @@ CONFLICTS = ("HoodieClusteringUpdateException", "HoodieWriteConflictException", 
 """Errors of a write whose file groups a clustering has, or had meanwhile."""
 CITIES = ("oslo", "riga", "wien")
 MEMBER = "import sys; from penstock.engine.cli.main import run; sys.exit(run(sys.argv[1:]))"
-
-
-@contextmanager
-def served(tables: dict[str, pathlib.Path], services: dict[str, ServiceSettings]) -> Iterator[RunningServer]:
-    settings = Settings(
-        tables={name: TableSettings(path=str(path), services=services[name]) for name, path in tables.items()},
-        listen="127.0.0.1:0",
-        services_interval_ms=100,
-        services_return_ms=0,
-    )
-    functions = TableFunctions(timelines=ServedTimeline, due_services=due_services)
-    with (
-        running_service(settings, functions=functions) as service,
-        serve_enumerator(
-            service,
-            groups=service,
-            tables=service,
-            writes=service.writes,
-            service_splits=service.service_splits,
-            settings=settings,
-        ) as running,
-    ):
-        yield running
 
 
 def member(address: str) -> subprocess.Popen[bytes]:
@@ -115,7 +88,7 @@ def test_hudi_goes_on_beside_members_that_are_killed(hudi: Any, tmp_path: pathli
             index=index,
             buckets=3 if index == "bucket" else None,
         )
-    with served(tables, services) as server:
+    with served(tables, own=services) as server:
         members = [member(server.address) for _ in range(2)]
         try:
             for round_ in range(1, 7):

@@ -22,7 +22,8 @@ from penstock.proto.model.writes import TouchedGroups, WriteEnd, WriteId, WriteS
 from tests.simulation import writes_timeline as tl
 from tests.simulation import writes_world
 from tests.simulation.writes_timeline import Timeline
-from tests.simulation.writes_world import Job, World, Writer, WriteWorld
+from tests.simulation.writes_values import Job, World, Writer
+from tests.simulation.writes_world import WriteWorld
 
 RIVALS = (Writer("a", 1, "f"), Writer("b", 1, "fg"))
 """Two owners that change one file group."""

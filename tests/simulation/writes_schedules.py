@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tests.simulation.checkers import fail
-from tests.simulation.writes_world import FAULTS, World, Writer, WriteWorld
+from tests.simulation.writes_values import World, Writer
+from tests.simulation.writes_world import FAULTS, WriteWorld
 from tests.state_space.search import FAULT
 
 WRITERS: Final = (

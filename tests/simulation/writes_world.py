@@ -9,8 +9,7 @@ the timeline at a time; a crash may come after the timeline changed, and before 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from penstock.enumerator.core.decide import decide
 from penstock.enumerator.core.event import Event
@@ -25,10 +24,12 @@ from penstock.enumerator.core.writes.records import WriteRenewed
 from penstock.enumerator.core.writes.state import TableWrites, Write
 from penstock.proto.errors import Fenced, PenstockError, StorageError, TableError, WriteConflict
 from penstock.proto.model.positions import InstantTime
-from penstock.proto.model.writes import TouchedGroups, WriteCommit, WriteId, WriteSpec, WriteState
+from penstock.proto.model.writes import WriteCommit, WriteId, WriteSpec, WriteState
 from tests.simulation import writes_timeline as tl
 from tests.simulation.checkers import fail
+from tests.simulation.writes_states import check_state, copied_state, form_of
 from tests.simulation.writes_timeline import Timeline
+from tests.simulation.writes_values import Client, Job, World, Writer
 from tests.state_space.search import FAULT, Step
 
 NOW_MS: Final = 1_000_000
@@ -36,64 +37,6 @@ SETTINGS: Final = CoordinatorSettings()
 FAULTS: Final = ("restart", "answer lost", "request doubled", "lease expired", "clock back", "commit refused")
 SPEC: Final = WriteSpec(action="commit")
 _EXPECTED: Final = (Fenced, StorageError, WriteConflict)
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """A process that makes one write."""
-
-    owner: str
-    """Its owner."""
-    epoch: int
-    """Its epoch."""
-    groups: str
-    """The file groups that it changes, a letter each."""
-
-    @property
-    def id(self) -> WriteId:
-        """The write."""
-        return WriteId("t", self.owner, self.epoch)
-
-    @property
-    def touched(self) -> TouchedGroups:
-        """What it changes."""
-        return TouchedGroups(groups=frozenset(("p", name) for name in self.groups))
-
-
-class Client(NamedTuple):
-    """The state of a writer's process."""
-
-    stage: str = "begin"
-    """Its next call: `begin`, `lease`, `commit`, `abort`; `done` after an answered commit, `gone` after an error."""
-    answer: tuple[str, int] | None = None
-    """The answer that waits for the log: the next stage, and the instant."""
-    instant: int = 0
-    """The instant that it received."""
-
-
-class Job(NamedTuple):
-    """Work on the timeline that is done, and not recorded by the server."""
-
-    kind: str
-    """`begin`, `complete`, `refuse` or `roll back`."""
-    write: int
-    """The number of the write."""
-    instant: int
-    """Its instant."""
-
-
-class World(NamedTuple):
-    """A state."""
-
-    live: int
-    appended: int
-    synced: int
-    clients: tuple[Client, ...]
-    timeline: Timeline = ()
-    job: Job | None = None
-    copy: tuple[int, str] | None = None
-    """A second copy of a request: its writer and stage."""
-    faults: frozenset[str] = frozenset()
 
 
 class WriteWorld:
@@ -309,7 +252,7 @@ class WriteWorld:
                         yield f" of {write.id}", world._replace(job=Job("refuse", self.of_id[write.id], instant))
 
     def _expired(self, world: World, write: Write) -> World:
-        state = _copied(self.states[world.live])
+        state = copied_state(self.states[world.live])
         apply(state, WriteRenewed(id=write.id, until_ms=0))
         live, appended, _ = self._computed(state, world.appended, Tick(NOW_MS))
         return world._replace(live=live, appended=appended)
@@ -335,7 +278,7 @@ class WriteWorld:
             decision = self.decided(before, event)
         except (*_EXPECTED, TableError) as error:
             return self._number(before), appended, error
-        state, log = _copied(before), _copied(self.states[appended])
+        state, log = copied_state(before), copied_state(self.states[appended])
         for record in decision.records:
             if isinstance(record, Durable) and self.appends(record):
                 decoded = decode_record(encode_record(record))
@@ -346,20 +289,20 @@ class WriteWorld:
         return self._number(state), self._number(log), decision.answer
 
     def _restarted(self, log: int) -> int:
-        state = _copied(self.states[log])
+        state = copied_state(self.states[log])
         for record in self.decided(state, Restarted()).records:
             apply(state, record)
         return self._number(state)
 
     def _number(self, state: State) -> int:
-        form = _form(state)
+        form = form_of(state)
         if form not in self._numbers:
-            _check_state(state)
+            check_state(state)
             fewer = State()
             for record in compacted_records(state):
                 apply(fewer, record)
-            if _form(fewer) != form:
-                fail("shortened", f"{form} became {_form(fewer)} by a compaction of the log")
+            if form_of(fewer) != form:
+                fail("shortened", f"{form} became {form_of(fewer)} by a compaction of the log")
             self._numbers[form] = len(self.states)
             self.states.append(state)
         return self._numbers[form]
@@ -373,7 +316,7 @@ class WriteWorld:
     # --- invariants
 
     def check(self, world: World) -> None:
-        """The invariants of a world; `_check_state` has those of the server's state."""
+        """The invariants of a world; `check_state` has those of the server's state."""
         if world.live != world.appended:
             fail("replay", "the state in memory is not that of its records")
         self._check_ends(world)
@@ -404,50 +347,6 @@ class WriteWorld:
     def _write(self, state: int, this: WriteId) -> Write | None:
         writes = self.states[state].writes.get("t")
         return None if writes is None else writes.get(this)
-
-
-def _check_state(state: State) -> None:
-    """The invariants of a state of the server."""
-    for writes in state.writes.values():
-        live = list(writes.live.values())
-        for number, first in enumerate(live):
-            for second in live[number + 1 :]:
-                if both := first.held.groups & second.held.groups:
-                    fail("one holder", f"{first.id} and {second.id} hold {sorted(both)}")
-        begun = sorted((write for write in _all(writes) if write.begun), key=lambda write: write.begun)
-        for first in live:
-            later = [each.id for each in _all(writes) if each.id.owner == first.id.owner and each.id > first.id]
-            if first.end is not None and first.state is not WriteState.FAILED:
-                fail("fenced", f"{first.id} has failed, and is {first.state}")
-            if first.is_open and later:
-                fail("fenced", f"{first.id} is open, and {later[0]} has begun")
-            if first.state is WriteState.DECIDED and later:
-                fail("one at a time", f"{first.id} is not complete yet, and {later[0]} has begun")
-        instants = [write.instant for write in begun]
-        if instants != sorted(set(instants)):
-            fail("instants", f"the writes began in the order {instants}")
-
-
-def _copied(state: State) -> State:
-    writes = {table: TableWrites(dict(each.live), dict(each.ended)) for table, each in state.writes.items()}
-    return State(writes=writes)
-
-
-def _all(writes: TableWrites) -> tuple[Write, ...]:
-    return (*writes.live.values(), *writes.ended.values())
-
-
-def _form(state: State) -> tuple[Any, ...]:
-    """What of the state matters: leases are volatile."""
-    return tuple(
-        (
-            table,
-            tuple(sorted((replace(each, until_ms=None) for each in writes.live.values()), key=lambda each: each.id)),
-            tuple(replace(each, until_ms=None) for each in writes.ended.values()),
-        )
-        for table, writes in sorted(state.writes.items())
-        if writes.live or writes.ended
-    )
 
 
 def _with(clients: tuple[Client, ...], number: int, client: Client) -> tuple[Client, ...]:

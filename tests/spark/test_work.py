@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import penstock.spark
 from penstock.proto.errors import ConfigurationError
-from tests.contract.test_service_splits import SERVICES, instants, served, written
+from tests.served_services import SERVICES, instants, served, written
 from tests.unit.engine.write.service.coordinated import ids
 
 

@@ -6,10 +6,11 @@ import pytest
 
 from tests.invariants import invariants_of
 from tests.long_record import add_to_record
-from tests.simulation import writes_timeline, writes_world
+from tests.simulation import writes_states, writes_timeline, writes_world
 from tests.simulation.broken_writes import BROKEN, EPOCHS, RIVALS, Broken
 from tests.simulation.checkers import CheckFailed
-from tests.simulation.writes_world import FAULTS, Writer, WriteWorld
+from tests.simulation.writes_values import Writer
+from tests.simulation.writes_world import FAULTS, WriteWorld
 from tests.state_space import search as searches
 from tests.state_space.counts import WRITES
 from tests.state_space.search import check_liveness, search
@@ -45,5 +46,5 @@ def test_each_defect_is_detected_by_its_invariant(broken: Broken) -> None:
 
 
 def test_each_invariant_has_a_defect_that_breaks_it() -> None:
-    checked = invariants_of((writes_world, writes_timeline, searches))
+    checked = invariants_of((writes_world, writes_states, writes_timeline, searches))
     assert checked == {broken.invariant for broken in BROKEN}

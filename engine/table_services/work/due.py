@@ -6,8 +6,7 @@ from penstock.engine.table_services.cleaning.clean_inputs import pending_cleans
 from penstock.engine.table_services.clustering import completed_clusterings
 from penstock.engine.table_services.serviced_table import pending, pending_clusterings
 from penstock.engine.table_services.work.carry_out import maintenance_options
-from penstock.enumerator.service_splits.due_services import DueService
-from penstock.enumerator.service_splits.policy import ServicePolicy
+from penstock.enumerator.service_splits.due_services import DueService, ServicePolicy
 from penstock.proto.model.service_splits import Service
 from penstock.table.config.properties import load_properties
 from penstock.table.hudi_table import HudiTable

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from penstock.enumerator.server.config.fields import BY_FIELDS, Ranges, camel, within
-from penstock.enumerator.service_splits.policy import ServicePolicy
+from penstock.enumerator.service_splits.due_services import ServicePolicy
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.service_splits import Service, ServiceOptions
 from penstock.proto.options.hold_bound import HoldBound
@@ -46,7 +46,7 @@ class ServiceSettings:
     cluster_after: int | None = None
     """A clustering is due after so many writes."""
     sort_by: tuple[str, ...] | None = None
-    """Columns by which a clustering sorts."""
+    """The sort columns of a clustering."""
     index: str = ""
     """The index of the table's writers, for a clustering of a table that does not record it."""
     clean_after: int = 1

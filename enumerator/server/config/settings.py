@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Literal
 from penstock.enumerator.server.config.catalogs import CatalogSettings, check_catalogs
 from penstock.enumerator.server.config.fields import BY_FIELDS, Ranges, camel, within
 from penstock.enumerator.server.config.services import ServiceSettings
-from penstock.enumerator.service_splits.policy import ServicePolicy
+from penstock.enumerator.service_splits.due_services import ServicePolicy
 from penstock.kafka.config import checked_settings
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import checked_address, is_loopback

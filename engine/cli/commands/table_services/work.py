@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.engine.cli.commands.table_services.options import connection_options
 from penstock.engine.cli.flags import with_registry_flags
 from penstock.engine.cli.output.rows import ReportFormat, write_json, write_text_table
 from penstock.engine.cli.shell import given_options, shell_of, show_help
@@ -74,13 +75,11 @@ def work(
     options = _connected(context, flags, table)
     from penstock.engine.table_services.work.member import work as carry_out_services
 
-    access = options.access
-    given = {"serverCa": access.ca, "serverCert": access.cert, "serverKey": access.key, "serverToken": access.token}
     result = carry_out_services(
         str(options.server),
         table=table,
         services=service or (),
-        server_options={name: value for name, value in given.items() if value},
+        server_options=connection_options(context, flags, options.server),
         until_idle=until_idle,
         stopped=_stopped_by_signal(),
     )

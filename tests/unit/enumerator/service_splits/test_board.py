@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.enumerator.service_splits.board import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, DueSplit, ServiceBoard
-from penstock.enumerator.service_splits.due_services import DueService
-from penstock.enumerator.service_splits.policy import ServicePolicy
+from penstock.enumerator.service_splits.due_services import DueService, ServicePolicy
 from penstock.proto.errors import Fenced, PermissionDenied
 from penstock.proto.model.service_splits import (
     Service,

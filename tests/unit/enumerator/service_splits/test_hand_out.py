@@ -9,9 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from penstock.enumerator.service import EnumeratorService
-from penstock.enumerator.service_splits.due_services import DueService
+from penstock.enumerator.service_splits.due_services import DueService, ServicePolicy
 from penstock.enumerator.service_splits.hand_out import ServiceHandOut, ServiceLimits, TableServices
-from penstock.enumerator.service_splits.policy import ServicePolicy
 from penstock.proto.errors import ConfigurationError, StorageError
 from penstock.proto.model.service_splits import Service, ServiceAnswer, ServiceOutcome, ServiceRequest
 
