@@ -27,7 +27,14 @@ from penstock.enumerator.planning.commit_order import cut_at, horizon
 from penstock.enumerator.planning.discovery import complete_from, pending_clusterings, read_timeline
 from penstock.enumerator.planning.plan import Planning, plan_request
 from penstock.enumerator.planning.selection import TimelineFacts
-from penstock.proto.errors import ConfigurationError, InvariantViolation, PositionExpired, StorageError
+from penstock.proto.errors import (
+    ConfigurationError,
+    DataInvalidated,
+    InvariantViolation,
+    LateInstant,
+    PositionExpired,
+    StorageError,
+)
 from penstock.proto.model.positions import CommitRange, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, Changes, Incremental, PlanRequest
 from penstock.proto.model.splits import Plan
@@ -59,15 +66,20 @@ def advance(
     * It keeps the limits, with two exceptions: a first file group that is larger, and a range of rows whose state at
       the limit was cleaned while a later end can still be answered exactly (WARNING).
 
-    `planned` plans the round. LateInstant; DataInvalidated; PositionExpired if the range after the progress can no
-    longer be answered; StorageError; errors of planning.
+    `planned` plans the round. LateInstant and DataInvalidated, if two listings of the timeline in a row show it;
+    PositionExpired if the range after the progress can no longer be answered; StorageError; errors of planning.
     """
     for attempt in range(_MAX_ATTEMPTS):
         if attempt or not table.is_pinned:
             table = table.unpinned().refreshed().pinned()
         passed_over = _hollow(table, hollow_after_ms, clock_ms())
         active = read_timeline(table, passed_over)
-        progress = _checked(table, active, following.progress)
+        try:
+            progress = _checked(table, active, following.progress)
+        except (DataInvalidated, LateInstant):
+            if attempt:
+                raise
+            continue  # the listing may be stale: the timeline is listed again
         facts = reaching_back(table, active, progress.position, following.request)
         changes = isinstance(following.request.query, Changes)
         end = next_end(facts, progress.position, following.limits, progress.ahead, changes=changes)
@@ -159,6 +171,13 @@ def check_progress(table: HudiTable, progress: Progress) -> Progress:
 
     LateInstant and DataInvalidated as for `advance`, if the table no longer holds what was consumed.
     """
+    try:
+        return _progress_now(table, progress)
+    except (DataInvalidated, LateInstant):
+        return _progress_now(table.unpinned(), progress)  # the listing may be stale
+
+
+def _progress_now(table: HudiTable, progress: Progress) -> Progress:
     facts = read_timeline(table)
     checked = _checked(table, facts, progress)
     return progress_at(facts, checked.position, checked, table.properties.layout)

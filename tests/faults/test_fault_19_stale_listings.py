@@ -1,7 +1,8 @@
 """Fault 19: a listing temporarily lacks files that completed instants name, on copies of real tables.
 
 A file that exists under its name is read although no listing has it. A file that does not exist is checked again for a
-bounded time of the injected clock before it counts as damage. No row is lost meanwhile, even with `onCorrupt=skip`.
+bounded time of the injected clock before it counts as damage. No row is lost meanwhile, even with `onCorrupt=skip`. A
+listing of the timeline that lacks consumed instants is repeated before they count as gone.
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.enumerator.continuous.advance import advance, check_progress, start_progress
+from penstock.enumerator.continuous.types import Following, Progress
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.service import EnumeratorService
 from penstock.enumerator.streams.plan_cache import MISSING_MS
 from penstock.enumerator.tables.open_tables import OpenTables
-from penstock.proto.errors import CorruptFile, StorageError
+from penstock.proto.errors import CorruptFile, DataInvalidated, StorageError
 from penstock.proto.model.groups import Assignments, GroupScope, GroupSpec, Member, StartAt
 from penstock.proto.model.positions import EARLIEST
-from penstock.proto.model.queries import Incremental, PlanRequest
+from penstock.proto.model.queries import NO_LIMITS, Incremental, PlanRequest
 from penstock.proto.model.streams import StartAfter, StreamScope
+from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import ArrowStorage, FileInfo
+from tests.scripted_timeline import ScriptedTimeline
 
 BOTH = pytest.mark.parametrize("case", ["A_merge_event_long_v9_h120", "A_merge_event_long_v6_h0150"])
 HALF_A_MINUTE_MS = 32_000
@@ -34,6 +39,12 @@ def newest_log(table: pathlib.Path) -> pathlib.Path:
     """The log file of the newest instant."""
     logs = [path for path in table.rglob(".*.log.*") if ".hoodie" not in path.parts and path.suffix != ".crc"]
     return max(logs, key=lambda path: (path.stat().st_mtime_ns, path.name))
+
+
+def following_advance(table: HudiTable, progress: Progress) -> object:
+    """The next round after the progress."""
+    request = PlanRequest(table="t", query=Incremental())
+    return advance(table, "t", Following(request=request, progress=progress, limits=NO_LIMITS))
 
 
 def rows(table: pathlib.Path, **options: Any) -> list[str]:
@@ -78,6 +89,48 @@ def test_fault_19_missing_file_is_corrupt(golden: Any, tmp_path: pathlib.Path, c
     newest_log(table).unlink()
     with pytest.raises(CorruptFile, match="is missing"):
         rows(table)
+
+
+STALE_TIMELINES = pytest.mark.parametrize("case", ["B_v9_inc_cow", "B_v6_inc_cow"])
+
+
+@pytest.fixture
+def stale(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, frozenset[str]], None]:
+    """The next listings of the timeline are older: they lack the files of these instants."""
+    real = ArrowStorage.list_dir
+
+    def give(count: int, instants: frozenset[str]) -> None:
+        left = [count]
+
+        def list_dir(storage: ArrowStorage, path: str) -> list[FileInfo]:
+            listing = real(storage, path)
+            older = [info for info in listing if not info.name.startswith(tuple(instants))]
+            if older == listing or not left[0]:
+                return listing
+            left[0] -= 1
+            return older
+
+        monkeypatch.setattr(ArrowStorage, "list_dir", list_dir)
+
+    return give
+
+
+@STALE_TIMELINES
+@pytest.mark.parametrize("check", [following_advance, check_progress], ids=["round", "progress"])
+def test_fault_19_listing_from_before_the_position_is_listed_again(
+    golden: Any, tmp_path: pathlib.Path, stale: Any, case: str, check: Callable[[HudiTable, Progress], object]
+) -> None:
+    """Once is no proof that consumed instants are gone. Negative control: two listings in a row are."""
+    script = ScriptedTimeline(golden.copy(case, tmp_path), tmp_path / "aside")
+    table = script.open()
+    progress = start_progress(table, None)
+    expected = check(table, progress)
+    for pinned in (table, table.pinned()):
+        stale(1, frozenset(script.data[-2:]))
+        assert check(pinned.refreshed(), progress) == expected
+    stale(2, frozenset(script.data[-2:]))
+    with pytest.raises(DataInvalidated, match="neither active nor archived"):
+        check(table, progress)
 
 
 class Clock:
