@@ -123,19 +123,29 @@ class RowPreparation:
 
 def rows_of_partitions(preparation: RowPreparation, current: CurrentTable, chunks: Iterable[pa.Table]) -> pa.Table:
     """A row of each partition that the data names, with the partition columns only. Errors of `RowPreparation.rows`."""
-    settings = preparation.settings
     named: pa.Table | None = None
     for chunk in chunks:
         preparation.rows(current, chunk)
-        some = used_columns(chunk, settings.paths.fields)
-        schema = write_schema(current.record, some.schema, settings.properties.name, settings.where)
-        conformed = schema.conformed(some, settings.where, stored=False).select(some.schema.names)
-        named = conformed if named is None else pa.concat_tables([named, conformed])
-        _, first = np.unique(settings.paths.of_rows(named, settings.where).numbers, return_index=True)
-        named = named.take(pa.array(first))
+        some = _stored_partition_columns(preparation.settings, current, chunk)
+        named = some if named is None else pa.concat_tables([named, some])
+        named = named.take(pa.array(one_of_each_partition(preparation, current, named)))
     if named is None:
         raise InvariantViolation("data without a chunk")
     return named
+
+
+def one_of_each_partition(preparation: RowPreparation, current: CurrentTable, data: pa.Table) -> np.ndarray:
+    """The place of one row of each partition that the data names. SchemaMismatch for a row that names none."""
+    settings = preparation.settings
+    rows = _stored_partition_columns(settings, current, data)
+    return np.unique(settings.paths.of_rows(rows, settings.where).numbers, return_index=True)[1]
+
+
+def _stored_partition_columns(settings: WriteSettings, current: CurrentTable, data: pa.Table) -> pa.Table:
+    """The partition columns of the data as the table stores them."""
+    some = used_columns(data, settings.paths.fields)
+    schema = write_schema(current.record, some.schema, settings.properties.name, settings.where)
+    return schema.conformed(some, settings.where, stored=False).select(some.schema.names)
 
 
 def used_columns(data: pa.Table, fields: tuple[str, ...]) -> pa.Table:

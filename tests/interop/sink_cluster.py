@@ -1,6 +1,7 @@
 """The processes around two tables that streams of a standalone cluster write from a topic, killed and started again.
 
-Decides which process is killed when. `sink_driver` writes, `sink_judgements` compares.
+One of the tables is written through a server. Decides which process is killed when. `sink_driver` writes,
+`sink_judgements` compares.
 """
 
 from __future__ import annotations
@@ -22,14 +23,18 @@ import penstock
 from penstock.engine.spark import interpreter
 from tests.hybrid.penstock_sink import SCHEMA
 from tests.hybrid.topic_records import PARTITIONS, ends
+from tests.interop.chaos_harness import Actor
 from tests.interop.hudi_process import REPOSITORY
 from tests.interop.sink_failpoints import NOTES
 from tests.interop.soak_harness import Driver
+from tests.loopback_ports import free_port
 from tests.progress import PROGRESS_S
 from tests.spark.standalone import HOSTS, Standalone
 
 TABLES: Final = ("upserts", "inserts")
-KINDS: Final = {"executor": 0.45, "worker": 0.2, "driver": 0.25, "broker": 0.1}
+SERVED: Final = "upserts"
+"""The table whose timeline a server owns; of the other one the driver is the coordinator."""
+KINDS: Final = {"executor": 0.4, "worker": 0.15, "driver": 0.2, "server": 0.15, "broker": 0.1}
 """Kinds of processes to kill, with their weights."""
 EXCUSED: Final = re.compile(
     r"executor .{0,80}(?:exited|lost|[Rr]emoved)|Worker shutting down|ExecutorLostFailure|FetchFailed|Failed to fetch"
@@ -73,6 +78,7 @@ class SinkCluster:
     forgets: bool = False
     services_s: float = 60.0
     """The time from one compaction to the next."""
+    server_address: str = field(default_factory=lambda: f"127.0.0.1:{free_port()}")
     happened: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
@@ -91,6 +97,7 @@ class SinkCluster:
             "jars": self.jars,
             "bootstrap": self.broker.bootstrap,
             "topic": self.topic,
+            "server": self.server_address,
             "folder": str(self.folder),
             "seed": self.seed,
             "every": self.every,
@@ -100,10 +107,14 @@ class SinkCluster:
         }
         words = ["-P", "-m", "tests.interop.sink_driver", json.dumps(request)]
         self.driver = Driver("driver", words, self.folder / "logs", variables=variables)
+        table = f"{SERVED}={self.folder / SERVED}"
+        serve = ["serve", "--table", table, "--state", str(self.folder / "state"), "--listen", self.server_address]
+        self.server = Actor("server", serve, self.folder / "logs")
         self._restarting: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Starts the driver, and waits for a first micro-batch of each stream."""
+        """Starts the server and the driver, and waits for a first micro-batch of each stream."""
+        self.server.start()
         self.driver.start()
         self.wait(lambda: all(self.batches(name) for name in TABLES), "a first micro-batch of each stream")
 
@@ -133,7 +144,12 @@ class SinkCluster:
         self.happened["compaction"] += bool(result.compactions)
 
     def attend(self) -> None:
-        """Starts the driver again if it was killed, by a strike or by itself."""
+        """Starts the server and the driver again if they were killed, by a strike or the driver by itself."""
+        if not self.server.is_up:
+            if not self.server.killed:
+                self.problems.append(f"server ended by itself: {self.server.log.read_text()[-1500:]}")
+            if time.monotonic() >= self.server.again_at:
+                self.server.start()
         if self._restarting is not None and not self._restarting.is_alive():
             self._restarting = None
         if self.driver.is_up:
@@ -169,17 +185,21 @@ class SinkCluster:
             self.wait(lambda name=name: self._is_at(name, end), f"{name} at the end of the topic")
 
     def end(self) -> None:
-        """Ends the driver, which must exit in order."""
+        """Ends the driver and then the server, which must exit in order."""
         (self.folder / "stop").touch()
-        status = self.driver.process.wait(PROGRESS_S) if self.driver.process else None
-        if status != 0:
-            self.problems.append(f"driver ended with {status}: {self.driver.log.read_text()[-1500:]}")
+        for actor in (self.driver, self.server):
+            if actor is self.server:
+                actor.send(signal.SIGTERM)
+            status = actor.process.wait(PROGRESS_S) if actor.process else None
+            if status != 0:
+                self.problems.append(f"{actor.name} ended with {status}: {actor.log.read_text()[-1500:]}")
 
     def abandon(self) -> None:
         """Kills all processes but the broker, which runs afterwards."""
-        self.driver.send(signal.SIGKILL)
-        if self.driver.process is not None:
-            self.driver.process.wait(10)
+        for actor in (self.driver, self.server):
+            actor.send(signal.SIGKILL)
+            if actor.process is not None:
+                actor.process.wait(10)
         self.spark.stop()
         if self._restarting is not None:
             self._restarting.join()
@@ -221,6 +241,8 @@ class SinkCluster:
         match kind:
             case "driver":
                 self.driver.kill(self.rng.choice((0, 0, 3)))
+            case "server":
+                self.server.kill(self.rng.choice((0, 0, 3)))
             case "worker":
                 self.spark.restart_worker(self.rng.choice(HOSTS))
             case "broker":

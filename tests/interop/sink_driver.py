@@ -1,9 +1,9 @@
 """The driver of streams that write a topic into tables through Penstock, on a standalone cluster; tests kill it.
 
 `python -P -m tests.interop.sink_driver REQUEST`, with the repository on the path of modules. The request is JSON
-(`Request`). In its folder: the tables `upserts` and `inserts`, `checkpoint/NAME`, one JSON line per event in
-`progress.jsonl` and `failed.jsonl`, the notes of failpoints; the file `stop` ends the process. A failed stream is
-started again; the test decides which failures are allowed.
+(`Request`). In its folder: the tables `upserts`, which the server has too, and `inserts`, `checkpoint/NAME`, one JSON
+line per event in `progress.jsonl` and `failed.jsonl`, the notes of failpoints; the file `stop` ends the process. A
+failed stream is started again; the test decides which failures are allowed.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Request(TypedDict):
     jars: str
     bootstrap: str
     topic: str
+    server: str
     folder: str
     seed: int
     every: str
@@ -102,14 +103,13 @@ def records(spark: SparkSession, request: Request, name: str) -> DataFrame:
 def started(spark: SparkSession, request: Request, name: str) -> StreamingQuery:
     """The stream of a table, which goes on from its checkpoint."""
     folder = pathlib.Path(request["folder"])
-    path, checkpoint = str(folder / name), str(folder / "checkpoint" / name)
+    checkpoint = str(folder / "checkpoint" / name)
     writer = records(spark, request, name).writeStream
+    writer = writer.queryName(name).trigger(processingTime=request["every"]).option("checkpointLocation", checkpoint)
     if name == "upserts":
-        writer = writer.foreachBatch(dying(penstock.spark.sink(path, checkpoint=checkpoint), request))
-    else:
-        writer = writer.format("penstock")
-    writer = writer.queryName(name).trigger(processingTime=request["every"])
-    return writer.option("checkpointLocation", checkpoint).start(*([] if name == "upserts" else [path]))
+        sink = penstock.spark.sink(name, checkpoint=checkpoint, server=request["server"])
+        return writer.foreachBatch(dying(sink, request)).start()
+    return writer.format("penstock").start(str(folder / name))
 
 
 def dying(write: Any, request: Request) -> Any:

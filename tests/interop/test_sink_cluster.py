@@ -1,6 +1,7 @@
-"""A topic becomes two tables by streams on a standalone Spark cluster of two workers, while executors, workers, the
-driver and the broker are killed, tasks fail at failpoints, and Spark starts second attempts at slow tasks. At the end
-each record is in the tables once, for Hudi's reader and for Penstock's, and Hudi goes on writing.
+"""A topic becomes two tables by streams on a standalone Spark cluster of two workers: one through a server, the other
+with the driver as the coordinator. Executors, workers, the driver, the server and the broker are killed, tasks fail at
+failpoints, and Spark starts second attempts at slow tasks. At the end each record is in the tables once, for Hudi's
+reader and for Penstock's, and Hudi goes on writing.
 
 `make sinks MINUTES=30` runs it for long and records the result.
 """
@@ -193,7 +194,8 @@ def _note(cluster: SinkCluster, records: list[Record], seconds: float, took: flo
     note = (
         f"sinks: {seconds:.0f} s of kills in {took:.0f} s, seed {SEED}: {len(records)} records, "
         f"{len(cluster.batches('upserts'))} and {len(cluster.batches('inserts'))} micro-batches; "
-        f"{dict(sorted(cluster.happened.items()))}; {cluster.driver.starts} starts of the driver; "
+        f"{dict(sorted(cluster.happened.items()))}; {cluster.driver.starts} starts of the driver, "
+        f"{cluster.server.starts} of the server; "
         f"{len(cluster.events('failed'))} failures of streams; tasks that failed {harms['raise']}, whose process ended "
         f"{harms['exit']}, that were slow {harms['stay']}, of which {harms['both']} ran twice at the same time"
     )

@@ -62,6 +62,9 @@ class Lake:
         if operation == "delete":
             frame = frame.select("id", "city")
             self.model.delete(rows)
+        elif operation == "delete_partition":
+            frame = frame.select("city")
+            self.model.delete_partitions({row[3] for row in rows})
         elif operation == "insert_overwrite":
             self.model.overwrite(rows)
         else:
@@ -100,6 +103,8 @@ def test_operations_read_as_written_and_hudi_goes_on(
         [("k1", 600, 601, "bern"), ("h1", 600, 602, "oslo"), ("k3", 600, 603, "oslo"), ("z", 1, 604, "kiel")], "upsert"
     )
     lake.write([("o1", 1, 1, "oslo"), ("o2", 1, 2, "oslo")], "insert_overwrite")
+    lake.write([("", 0, 0, "kiel"), ("", 0, 0, "bern")], "delete_partition")
+    lake.hudi_writes([("k2", 700, 701, "rom"), ("h3", 1, 702, "kiel")])
     lake.model.upsert([("o1", 2, 9, "oslo")])
     with pytest.raises(AssertionError, match="Penstock"):
         check(hudi, lake.path, lake.model, "the control: a row that nobody wrote")

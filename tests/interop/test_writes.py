@@ -116,9 +116,11 @@ class Model:
             self.rows.pop((row[3], row[0]), None)
 
     def overwrite(self, rows: list[Row]) -> None:
-        cities = {row[3] for row in rows}
-        self.rows = {key: row for key, row in self.rows.items() if key[0] not in cities}
+        self.delete_partitions({row[3] for row in rows})
         self.upsert(rows)
+
+    def delete_partitions(self, cities: set[str]) -> None:
+        self.rows = {key: row for key, row in self.rows.items() if key[0] not in cities}
 
 
 def rows_of(table: pa.Table) -> list[Row]:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.spark.write.changelog import upserted_rows
 from penstock.engine.spark.write.input import data_columns, quoted, refuse_frame, refuse_random_rows
+from penstock.engine.spark.write.named_partitions import named_partitions
 from penstock.engine.spark.write.rows import tagged_rows
-from penstock.engine.write.operations import parse_operation
 from penstock.engine.write.planned_write import PlannedWrite, WriteOptions, open_write
 from penstock.engine.write.results import WriteResult
 from penstock.engine.write.service.remote_transaction import write_server
+from penstock.engine.write.write import write_batches
 from penstock.proto.errors import UnsupportedFeature
 from penstock.writer.index.new_groups import FileSizes
+from penstock.writer.rows.chunks import batches_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,8 +39,8 @@ def write(
     """Writes the rows of a batch data frame into the table at `path` as one instant. Either all of it becomes visible,
     or nothing. The executors write the files; no row passes the driver, which commits.
 
-    * operation: `upsert`, `insert`, `bulk_insert`, `delete`, `insert_overwrite` or `insert_overwrite_table`, as in
-      `penstock.write`, which also describes the other arguments.
+    * operation: `upsert`, `insert`, `bulk_insert`, `delete`, `insert_overwrite`, `insert_overwrite_table` or
+      `delete_partition` (the partitions of the rows), as in `penstock.write`, which also describes the other arguments.
     * Changes, which have the columns `_change_type` and `_change_seq` of `query=cdc`, are applied by `upsert`: of each
       key the change with the highest `_change_seq` is its row (`+I`, `+U`), or deletes it (`-U`, `-D`). Not if the
       table has a column `_change_type`.
@@ -55,8 +57,8 @@ def write(
     Tasks that fail are retried as Spark does. What a failed or superfluous attempt wrote is removed, and is never
     visible. Memory of a task: about the rows of one file group.
 
-    Errors of `penstock.write`; those of the data frame. UnsupportedFeature for `delete_partition`, for `upsert` and
-    `delete` with a global index, and for a data frame of Spark Connect; ConfigurationError for a stream, and for a data
+    Errors of `penstock.write`; those of the data frame. UnsupportedFeature for `upsert` and `delete` with a global
+    index, and for a data frame of Spark Connect; ConfigurationError for a stream, and for a data
     frame with random values if `spark.speculation` is on.
     """
     options = WriteOptions(
@@ -76,12 +78,6 @@ def write(
 
 def planned_write(path: str, options: WriteOptions) -> PlannedWrite:
     """The write of a table that exists, if Spark can carry it out. Errors of `write`."""
-    if parse_operation(options.operation).deletes_partitions:
-        raise UnsupportedFeature(
-            f"table {path}: operation {options.operation!r} is not carried out in Spark, because it has no rows to "
-            "distribute: collect the distinct partitions, and call penstock.write(path, partitions, "
-            f"{options.operation!r})"
-        )
     planned = open_write(path, options)
     if planned.assigner.searches_table:
         raise UnsupportedFeature(
@@ -95,6 +91,8 @@ def planned_write(path: str, options: WriteOptions) -> PlannedWrite:
 def write_frame(planned: PlannedWrite, df: DataFrame) -> WriteResult:
     """Carries out a planned write. Errors of `write`."""
     refuse_random_rows(df, planned.settings.where)
+    if planned.operation.deletes_partitions:
+        return write_batches(planned, batches_of(named_partitions(df, planned)))
     upserted = upserted_rows(df, planned)
     columns = data_columns(upserted, planned)
     frame = upserted.select(*map(quoted, columns.names))

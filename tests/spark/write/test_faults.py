@@ -219,8 +219,6 @@ def test_executors_without_the_table_say_so_before_the_timeline_changes(
 def test_what_spark_cannot_do_is_refused_by_name(spark: SparkSession, tmp_path: pathlib.Path) -> None:
     path = create(tmp_path / "t")
     data = frame(spark, ROWS)
-    with pytest.raises(UnsupportedFeature, match=r"call penstock.write\(path, partitions, 'delete_partition'\)"):
-        penstock.spark.write(data, path, "delete_partition")
     with pytest.raises(ConfigurationError, match=r"foreachBatch\(penstock.spark.sink\(path, checkpoint=…\)\)"):
         penstock.spark.write(spark.readStream.format("rate").load(), path)
     in_table = create(tmp_path / "g", "copy_on_write", "global_simple")

@@ -6,9 +6,11 @@ from __future__ import annotations
 import pathlib
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 import penstock
+from penstock.proto.errors import SchemaMismatch
 from penstock.table.schema.avro import OPERATION
 from tests.spark.write.tables import create, frame, rows_of
 
@@ -22,6 +24,22 @@ def test_overwrite_of_the_table_leaves_these_rows_only(spark: SparkSession, tmp_
     assert rows_of(path) == sorted(ROWS[:3]) and result.partitions == ("bern", "oslo")
     penstock.spark.write(frame(spark, ROWS).limit(0), path, "insert_overwrite_table")
     assert rows_of(path) == []
+
+
+@pytest.mark.parametrize("kind", ["copy_on_write", "merge_on_read"])
+def test_partitions_that_the_rows_name_are_deleted(spark: SparkSession, tmp_path: pathlib.Path, kind: str) -> None:
+    """Only the partition column is needed, in any number of rows. A partition that the table lacks changes nothing."""
+    path = create(tmp_path / "t", kind, "simple")
+    rows = [*ROWS, ("k20", 20, "rome")]
+    penstock.spark.write(frame(spark, rows), path, "insert")
+    named = frame(spark, [row for row in rows if row[2] != "bern"] * 3).select("city")
+    result = penstock.spark.write(named, path, "delete_partition")
+    assert (result.partitions, result.rows) == (("oslo", "rome"), 0)
+    assert rows_of(path) == sorted(row for row in rows if row[2] == "bern")
+    assert penstock.spark.write(named, path, "delete_partition").instant == "", "nothing is left to delete"
+    assert penstock.spark.write(named.limit(0), path, "delete_partition").instant == ""
+    with pytest.raises(SchemaMismatch, match="city"):
+        penstock.spark.write(named.withColumnRenamed("city", "town"), path, "delete_partition")
 
 
 def test_changelog_keeps_the_order_of_the_data_frame(spark: SparkSession, tmp_path: pathlib.Path) -> None:
