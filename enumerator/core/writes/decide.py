@@ -53,7 +53,9 @@ class WriteLimits:
     """Limits and durations of writes."""
 
     lease_ms: int = 45_000
-    """How long a write stays open without a call."""
+    """How long a write with an instant stays open without a call."""
+    begin_ms: int = 600_000
+    """The same without an instant: a begin may wait long for the table's lock, and such a write holds nothing."""
     max_writes_of_table: int = 100
     """Writes of one table that have not ended."""
     max_writes_of_principal: int = 1_000
@@ -116,16 +118,18 @@ def overdue_writes(
             if not write.is_open:
                 continue
             if was_suspended or write.until_ms is None:
-                records.append(WriteRenewed(id=write.id, until_ms=now_ms + limits.lease_ms))
+                until_ms = now_ms + (limits.lease_ms if write.instant else limits.begin_ms)
+                records.append(WriteRenewed(id=write.id, until_ms=until_ms))
             elif write.until_ms <= now_ms:
                 records.append(WriteFailed(id=write.id, end=WriteEnd.EXPIRED))
     return records
 
 
 def _begin(tables: Mapping[str, TableWrites], event: ev.BeginWrite, now_ms: int, limits: WriteLimits) -> WriteDecision:
-    renewed = WriteRenewed(id=event.id, until_ms=now_ms + limits.lease_ms)
     writes = _writes_of(tables, event.id.table)
     known = writes.get(event.id)
+    has_instant = known is not None and bool(known.instant)
+    renewed = WriteRenewed(id=event.id, until_ms=now_ms + (limits.lease_ms if has_instant else limits.begin_ms))
     if known is not None:
         _check_principal(known, event.principal)
         if known.request_id != event.request_id:

@@ -112,6 +112,20 @@ class TestBegin:
         with pytest.raises(Fenced, match="it was aborted"):
             core.give_instant(this)
 
+    def test_begin_may_wait_longer_than_a_lease_for_its_instant(self) -> None:
+        core, begin_ms = Core(), WriteLimits().begin_ms
+        this, other = write_id("a"), write_id("b")
+        for write in (this, other):
+            core.request(write)
+        core.now_ms += begin_ms - 1
+        core.handle(Tick(core.now_ms))
+        core.give_instant(this)
+        core.now_ms += 1
+        core.handle(Tick(core.now_ms))
+        assert core.of(this).state is WriteState.OPEN
+        with pytest.raises(Fenced, match="its lease ended"):
+            core.give_instant(other)
+
     def test_bounds(self) -> None:
         core = Core(CoordinatorSettings(writes=WriteLimits(max_writes_of_table=2, max_writes_of_principal=3)))
         core.begin("a", principal="alice")
