@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark import RDD, TaskContext
 
-from penstock.engine.spark.write.columns import DATA, PARTITION, ROW, SLOT, SPREAD_OF_KEY, TAGS
+from penstock.engine.spark.write.columns import DATA, PARTITION, ROWS_OF_PARTITION, SLOT, SPREAD_OF_KEY
 from penstock.engine.spark.write.file_groups import GroupWriter
 from penstock.engine.spark.write.input import data_columns
 from penstock.engine.spark.write.rows import task_table
@@ -133,13 +133,11 @@ def tagging_of(tagging: Tagging, columns: pa.Schema) -> Callable[[int, Iterable[
     def tag(partition: int, rows: Iterable[Any]) -> Iterator[Record]:
         remaining, first = iter(rows), 0
         while chunk := list(islice(remaining, CHUNK)):
-            tagged = tagging.tagged(batch_of(chunk, columns), first, partition)
-            tags = [tagged.column(name).to_pylist() for name in TAGS.names]
-            for values, *tag in zip(chunk, *tags, strict=True):
-                named = dict(zip(TAGS.names, tag, strict=True))
-                yield Record(
-                    named[PARTITION], named[SLOT], named[ROW], named[DATA], named[SPREAD_OF_KEY], tuple(values)
-                )
+            tagged = tagging.tagged(pa.Table.from_batches([batch_of(chunk, columns)]), first)
+            tags = [tagged.field(name).to_pylist() for name in (PARTITION, SLOT, DATA, SPREAD_OF_KEY)]
+            numbers = range(partition * ROWS_OF_PARTITION + first, partition * ROWS_OF_PARTITION + first + len(chunk))
+            for values, number, path, slot, is_data, spread in zip(chunk, numbers, *tags, strict=True):
+                yield Record(path, slot, number, is_data, spread, tuple(values))
             first += len(chunk)
 
     return tag

@@ -17,8 +17,9 @@ from penstock.reader.merge.fold import RecordKind
 from penstock.reader.values.record_keys import NoKey
 from penstock.table.log.block_encoder import delete_decimals
 from penstock.table.schema.arrow import arrow_schema
-from penstock.table.schema.avro import RecordSchema
+from penstock.table.schema.avro import OPERATION, RecordSchema
 from penstock.writer.rows.keyed_rows import (
+    IS_DELETED,
     Deletes,
     KeyedRows,
     check_keys,
@@ -86,6 +87,15 @@ class RowPreparation:
         if settings.properties.is_merge_on_read:
             _check_deletes(keyed, where)
         return schema, keyed
+
+    def looked_at(self, current: CurrentTable, columns: pa.Schema) -> tuple[str, ...]:
+        """The columns of data, of these, that decide how its rows are written, or have values that may not fit: `rows`
+        of them has the keys, partitions and kinds that it has of all columns, and the same errors."""
+        used = self.stored(columns.empty_table())
+        schema, _ = self.rows(current, used)
+        deciding = {*used_columns(used, self._identity).schema.names, *self.settings.ordering_fields}
+        deciding |= {IS_DELETED, OPERATION}
+        return tuple(field.name for field in used.schema if field.name in deciding or not schema.always_fits(field))
 
     def combined(self, rows: KeyedRows) -> KeyedRows:
         """One row for each key of a partition, or of the table, if the operation combines rows."""

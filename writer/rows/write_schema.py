@@ -65,6 +65,25 @@ class WriteSchema:
             _refuse_nulls(columns[self.columns.get_field_index(field.name)], field, where)
         return pa.Table.from_arrays(columns, schema=self.columns)
 
+    def always_fits(self, given: pa.Field) -> bool:
+        """Whether each value of such a column conforms: its type is the one of files, and may be null at any depth."""
+        recorded = {field.name: field for field in self.recorded.fields}.get(given.name)
+        return recorded is not None and self.columns.field(given.name).type == given.type and _may_be_null(recorded)
+
+
+def _may_be_null(field: AvroField) -> bool:
+    """Whether the field may be null, and all that is in it."""
+    match field.type:
+        case ArrayType(items, null_branch):
+            inner = [AvroField("item", items, null_branch >= 0)]
+        case MapType(values, null_branch):
+            inner = [AvroField("value", values, null_branch >= 0)]
+        case RecordType(fields):
+            inner = list(fields)
+        case _:
+            inner = []
+    return field.nullable and all(map(_may_be_null, inner))
+
 
 def write_schema(
     current: RecordSchema | None,

@@ -11,7 +11,10 @@ PARTITION: Final = "_penstock_partition"
 SLOT: Final = "_penstock_slot"
 """The bucket, the place of the slice that has the key, or `group_plan.NEW`."""
 ROW: Final = "_penstock_row"
-"""The number of the row in the data frame: of equal rows of a key the later one wins."""
+"""The number of the row in the data frame (`monotonically_increasing_id`): of equal rows of a key the later one
+wins."""
+ROWS_OF_PARTITION: Final = 1 << 33
+"""The numbers of the rows of a partition of the data frame begin with a multiple."""
 DATA: Final = "_penstock_data"
 """Whether the row is no delete."""
 SPREAD_OF_KEY: Final = "_penstock_spread"
@@ -27,13 +30,12 @@ TAGS: Final = pa.schema(
     [
         pa.field(PARTITION, pa.string()),
         pa.field(SLOT, pa.int32()),
-        pa.field(ROW, pa.int64()),
         pa.field(DATA, pa.bool_()),
         pa.field(SPREAD_OF_KEY, pa.int32()),
     ]
 )
-"""The columns of tagged rows, before those of the data. KEY is the last of them, if keys are searched."""
-TAG_TYPES: Final = f"{PARTITION} string, {SLOT} int, {ROW} bigint, {DATA} boolean, {SPREAD_OF_KEY} int"
+"""The tags of a row. KEY is the last of them, if keys are searched."""
+TAG_TYPES: Final = f"{PARTITION} string, {SLOT} int, {DATA} boolean, {SPREAD_OF_KEY} int"
 """The same for Spark."""
 STORED_KEYS: Final = pa.schema(
     [

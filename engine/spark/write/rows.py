@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.functions import arrow_udf
 
 from penstock.engine.spark.write.columns import (
     COPIES,
@@ -47,10 +47,11 @@ from penstock.writer.transaction.attempt_files import open_for_attempts, remove_
 from penstock.writer.transaction.transaction import Transaction
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 log = logging.getLogger("penstock.engine.spark")
 
+_TAGS: Final = "_penstock_tags"
 _MAX_TASKS: Final = 2000
 """Tasks that write; with more file groups than that, a task writes several, one after the other."""
 
@@ -142,15 +143,10 @@ class SparkRows:
     ) -> dict[int, WriteStat | None]:
         """Writes the groups: number -> what was written."""
         tasks = min(len(plan.writes), _MAX_TASKS)
-        routes = F.broadcast(_routes_frame(located, plan))
-        rows = (
-            located.join(routes, [PARTITION, SLOT])
-            .withColumn(GROUP, _group())
-            .select(GROUP, ROW, *map(quoted, self.columns.names))
-            .repartitionById(tasks, F.col(GROUP) % tasks)
-            .sortWithinPartitions(GROUP, ROW)
-            .drop(ROW)
-        )
+        routed = _with_groups(located, plan).select(GROUP, ROW, *map(quoted, self.columns.names))
+        rows = routed.repartitionById(tasks, F.col(GROUP) % tasks)
+        if len(plan.writes) > tasks:
+            rows = rows.sortWithinPartitions(GROUP)
         reports = rows.mapInArrow(write_file_groups(writer), REPORT_TYPES).collect()
         written = {report["number"]: stat_of(report["stat"]) for report in reports}
         got_rows = sum(report["rows"] for report in reports)
@@ -171,11 +167,13 @@ def tagged_rows(planned: PlannedWrite, frame: DataFrame, columns: pa.Schema) -> 
     """
     searches = isinstance(planned.assigner.index, KeyIndex) and planned.operation.searches_keys
     tagging = Tagging(task_table(planned, planned.early), planned.assigner.index, searches)
+    names = planned.preparation.looked_at(planned.early, columns)
     types = ", ".join([TAG_TYPES, *([f"{KEY} string"] if searches else [])])
-    tags: Any = StructType.fromDDL(types)
-    schema = StructType([*tags.fields, *frame.schema.fields])
+    tag = arrow_udf(tag_rows(tagging, names), types)  # type: ignore[call-overload]  # its stubs lack type hints
+    numbered = frame.withColumn(ROW, F.monotonically_increasing_id())
+    tags = numbered.withColumn(_TAGS, tag(ROW, *map(quoted, names)))
     with errors_of_tasks():
-        tagged = frame.mapInArrow(tag_rows(tagging), schema).localCheckpoint()
+        tagged = tags.select(f"{_TAGS}.*", ROW, *map(quoted, columns.names)).localCheckpoint()
     java: Any = tagged._jdf
     # else Spark keeps the rows until the JVM collects them
     with released(lambda: java.queryExecution().logical().rdd().unpersist(False), planned.settings.where):
@@ -227,22 +225,24 @@ def task_table(planned: PlannedWrite, current: CurrentTable, *, reads_logs: bool
     )
 
 
-def _routes_frame(frame: DataFrame, plan: GroupPlan) -> DataFrame:
-    routes = pa.table(
-        {
-            PARTITION: pa.array([route.partition for route in plan.routes], pa.string()),
-            SLOT: pa.array([route.slot for route in plan.routes], pa.int32()),
-            "_penstock_groups": pa.array([route.groups for route in plan.routes], pa.list_(pa.int32())),
-            "_penstock_limits": pa.array([route.limits for route in plan.routes], pa.list_(pa.int32())),
-        }
-    )
-    return frame.sparkSession.createDataFrame(routes)
-
-
-def _group() -> Column:
-    """The number of the group of a row (`Route`)."""
+def _with_groups(rows: DataFrame, plan: GroupPlan) -> DataFrame:
+    """The rows that have a route, with the number of their group."""
+    of_one = all(len(route.groups) == 1 for route in plan.routes)  # then no row needs a search
+    columns = {
+        PARTITION: pa.array([route.partition for route in plan.routes], pa.string()),
+        SLOT: pa.array([route.slot for route in plan.routes], pa.int32()),
+    }
+    if of_one:
+        columns[GROUP] = pa.array([route.groups[0] for route in plan.routes], pa.int32())
+    else:
+        columns["_penstock_groups"] = pa.array([route.groups for route in plan.routes], pa.list_(pa.int32()))
+        columns["_penstock_limits"] = pa.array([route.limits for route in plan.routes], pa.list_(pa.int32()))
+    routes = F.broadcast(rows.sparkSession.createDataFrame(pa.table(columns)))
+    routed = rows.join(routes, [PARTITION, SLOT])
+    if of_one:
+        return routed
     passed = F.filter("_penstock_limits", lambda limit: limit <= F.col(SPREAD_OF_KEY))
-    return F.element_at("_penstock_groups", F.size(passed) + 1)
+    return routed.withColumn(GROUP, F.element_at("_penstock_groups", F.size(passed) + 1))
 
 
 def _routed_rows(plan: GroupPlan, counted: Sequence[CountedRows]) -> int:

@@ -1,19 +1,19 @@
 """The first step of a write: each row of the data frame gets its partition, and its bucket or key.
 
-Runs on executors, with Arrow's columns. A row that cannot be written is an error here, before the timeline changes.
+Runs on executors, with Arrow's columns: those that tags need, and those with values that may not fit the table. A row
+that cannot be written is an error here, before the timeline changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 
 from penstock.engine.spark.tracebacks import hidden_traceback
-from penstock.engine.spark.write.columns import KEY, TAGS
+from penstock.engine.spark.write.columns import KEY, ROWS_OF_PARTITION, TAGS
 from penstock.engine.spark.write.task_table import TaskTable
 from penstock.engine.write.index.assignment import Assigner
 from penstock.engine.write.index.group_plan import NEW, SPREAD
@@ -23,9 +23,6 @@ from penstock.writer.index.new_groups import FileSizes
 from penstock.writer.kernels.bucket import spread
 from penstock.writer.rows.keyed_rows import KeyedRows
 from penstock.writer.transaction.attempt_files import refuse_missing_table
-
-_ROWS_OF_PARTITION = 1 << 40
-"""More rows than one partition of a data frame has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +36,19 @@ class Tagging:
     has_keys: bool
     """Whether rows get their key, because it is searched for."""
 
-    def tagged(self, data: pa.RecordBatch, first_row: int, partition: int) -> pa.RecordBatch:
-        """The rows with the columns of TAGS first. `first_row` is the number of the first one in its partition of the
-        data frame. SchemaMismatch, ConfigurationError and others for a row that cannot be written."""
-        current = self.table.current()
-        _, rows = self.table.preparation.rows(current, pa.Table.from_batches([data]), first_row)
+    def tagged(self, data: pa.Table, first_row: int) -> pa.StructArray:
+        """The tags of rows: TAGS, and KEY if keys are searched. `first_row` is the number of the first one in its
+        partition of the data frame. SchemaMismatch, ConfigurationError and others for a row that cannot be written."""
+        _, rows = self.table.preparation.rows(self.table.current(), data, first_row)
         columns = [
             _partitions(rows),
             pa.array(self._slots(rows), pa.int32()),
-            pa.array(np.arange(first_row, first_row + len(rows)) + partition * _ROWS_OF_PARTITION),
             pa.array(rows.kinds == RecordKind.DATA),
             pa.array(self._spread(rows), pa.int32()),
         ]
-        names = list(TAGS.names)
         if self.has_keys:
-            columns.append(_joined(rows.keys))
-            names.append(KEY)
-        return pa.RecordBatch.from_arrays([*columns, *data.columns], names=[*names, *data.schema.names])
+            return pa.StructArray.from_arrays([*columns, _joined(rows.keys)], [*TAGS.names, KEY])
+        return pa.StructArray.from_arrays(columns, TAGS.names)
 
     def _slots(self, rows: KeyedRows) -> np.ndarray:
         if not isinstance(self.index, BucketIndex):
@@ -78,19 +71,16 @@ class Tagging:
         return np.concatenate([spread(keys, SPREAD) for keys in rows.keys.chunks])
 
 
-def tag_rows(tagging: Tagging) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of `DataFrame.mapInArrow`."""
+def tag_rows(tagging: Tagging, names: Sequence[str]) -> Callable[[Iterator[tuple[pa.Array, ...]]], Iterator[pa.Array]]:
+    """The function of an Arrow UDF over the number of a row, and the columns `names` of the data."""
 
-    def tag(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        partition, row = context.partitionId() if context else 0, 0
+    def tag(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         with hidden_traceback():
             refuse_missing_table(tagging.table.storage())
-        for batch in batches:
-            if batch.num_rows:
-                with hidden_traceback():
-                    yield tagging.tagged(batch, row, partition)
-                row += batch.num_rows
+        for numbers, *columns in batches:
+            first_row = numbers[0].as_py() % ROWS_OF_PARTITION if len(numbers) else 0
+            with hidden_traceback():
+                yield tagging.tagged(pa.table(columns, names=list(names)), first_row)
 
     return tag
 
