@@ -158,6 +158,16 @@ def test_values_that_do_not_fit_are_refused(column: str, value: int | None) -> N
         schema.conformed(pa.table(good | {column: pa.array([value], good[column].type)}), "table t")
 
 
+def test_columns_whose_values_always_fit() -> None:
+    """Of the same type, and nullable at any depth."""
+    nested = {"l": pa.list_(pa.struct([("x", pa.map_(pa.string(), pa.int32()))]))}
+    given = {"id": pa.string(), "n": pa.int16(), "ts": pa.timestamp("us", "UTC"), "must": pa.int64(), **nested}
+    schema = schema_of(given)
+    fitting = {name for name, kind in given.items() if schema.always_fits(pa.field(name, kind))}
+    assert fitting == {"id", "ts", "l"}
+    assert not schema.always_fits(pa.field("another", pa.int32()))
+
+
 def test_rows_that_are_not_stored_may_lack_required_columns() -> None:
     schema = schema_of({"id": pa.string()})
     rows = pa.table({"id": ["a"]})
@@ -190,6 +200,7 @@ def test_nulls_inside_are_refused_where_the_table_has_none(column: str, bad: Any
         ]
     )
     schema = write_schema(current([*FIELDS[:5], LIST, STRUCT, MAP]), given, "t", "table t")
+    assert not schema.always_fits(given.field(column))
     rows = {"l": [None, [1], []], "s": [None, {"x": 1}, {"x": 2}], "m": [None, [("a", 1)], []]}
     assert schema.conformed(pa.table(rows, given), "table t").num_rows == 3
     with pytest.raises(SchemaMismatch, match=f"column '{place}' may not be null"):
