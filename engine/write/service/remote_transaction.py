@@ -39,7 +39,7 @@ from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action
 from penstock.writer.transaction.conflicts import StartOfWrite
 from penstock.writer.transaction.kept_settings import changed_setting
-from penstock.writer.transaction.markers import attempt_folder
+from penstock.writer.transaction.markers import attempt_folder, markers_of
 from penstock.writer.transaction.transaction import Transaction, WriteEnvironment, metadata_action
 
 if TYPE_CHECKING:
@@ -132,6 +132,15 @@ class RemoteTransaction(Transaction):
             self.server.calls(lambda part=part: self.server.service.lease_groups(self.id, part))  # type: ignore[misc]
             self._held = self._held.united(part)
 
+    def files_begun(self) -> int:
+        """How many data files were begun here, or in tasks of Spark, whose markers show them; 0 if storage fails."""
+        if self.num_files:
+            return self.num_files
+        try:
+            return len(markers_of(self.storage, self.requested_time))
+        except (PenstockError, OSError):
+            return 0
+
     def complete(
         self, metadata: CommitMetadata, touched: TouchedGroups, *, by_bucket: bool, writes_base_files: bool
     ) -> InstantTime:
@@ -178,7 +187,7 @@ def remote_transaction(
     request_id = uuid.uuid4().hex
     begun = server.calls(lambda: server.service.begin_write(this, request_id, spec))
     transaction = attached(server, this, table, storage, environment, spec, begun.instant, start_of(begun))
-    with _aborted_on_error(transaction), renewing(server, this, begun.lease_ms, lambda: transaction.num_files):
+    with _aborted_on_error(transaction), renewing(server, this, begun.lease_ms, transaction.files_begun):
         check_unchanged(table)
         yield transaction
 
@@ -221,7 +230,7 @@ def carried_on_at_server(transaction: RemoteTransaction) -> Iterator[None]:
     with _aborted_on_error(transaction):
         lease_ms = server.calls(lambda: server.service.renew_write(this, NO_PROGRESS))
         transaction.storage.close_folder(attempt_folder(transaction.requested_time))
-        with renewing(server, this, lease_ms, lambda: transaction.num_files):
+        with renewing(server, this, lease_ms, transaction.files_begun):
             yield
 
 

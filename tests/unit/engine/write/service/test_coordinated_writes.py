@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Iterator
+from datetime import UTC
 
 import pytest
 
 import penstock
+from penstock.engine.write.service.remote_transaction import remote_transaction
 from penstock.engine.write.service.served_timeline import ServedTimeline, compressed
 from penstock.engine.write.write import write
 from penstock.enumerator.core.writes.decide import WriteLimits
@@ -22,8 +24,11 @@ from penstock.proto.model.writes import (
     WriteState,
 )
 from penstock.table.config.properties import load_properties
+from penstock.table.files.markers import IoType
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.local_writes import open_writable
+from penstock.writer.transaction.attempt_files import AttemptFiles, open_for_attempts
+from penstock.writer.transaction.transaction import WriteEnvironment
 from tests.unit.engine.write.service.coordinated import (
     Coordinated,
     Killed,
@@ -170,6 +175,21 @@ class TestEnds:
             assert heartbeat.stat().st_mtime_ns > old_ns + 9 * 10**10
 
         one_kind.write(rows("a", "oslo"), after=beats)
+
+
+def test_files_of_tasks_are_reported_by_their_markers(one_kind: Coordinated) -> None:
+    """As tasks of Spark create them, in other processes than the one of the transaction."""
+    server, path = one_kind.server(), one_kind.path
+    storage = open_writable(str(path))
+    table = HudiTable(storage, load_properties(storage))
+    spec, environment = WriteSpec(action="deltacommit"), WriteEnvironment(zone=UTC)
+    with remote_transaction(server, "t", table, storage, environment, spec) as transaction:
+        assert transaction.files_begun() == 0
+        files = AttemptFiles(table, storage, transaction.requested_time)
+        with open_for_attempts(storage, transaction.requested_time):
+            for number in range(2):
+                with files.data_file("oslo", f"f{number}-0_0-0-0_{transaction.requested_time}.parquet", IoType.CREATE):
+                    assert transaction.files_begun() == number + 1
 
 
 class TestCrashes:
