@@ -72,14 +72,11 @@ def advance(
     for attempt in range(_MAX_ATTEMPTS):
         if attempt or not table.is_pinned:
             table = table.unpinned().refreshed().pinned()
-        passed_over = _hollow(table, hollow_after_ms, clock_ms())
-        active = read_timeline(table, passed_over)
         try:
-            progress = _checked(table, active, following.progress)
-        except (DataInvalidated, LateInstant):
-            if attempt:
-                raise
-            continue  # the listing may be stale: the timeline is listed again
+            passed_over, active, progress = _valid(table, following.progress, hollow_after_ms, clock_ms())
+        except (DataInvalidated, LateInstant):  # the listing may be stale
+            table = table.unpinned().refreshed().pinned()
+            passed_over, active, progress = _valid(table, following.progress, hollow_after_ms, clock_ms())
         facts = reaching_back(table, active, progress.position, following.request)
         changes = isinstance(following.request.query, Changes)
         end = next_end(facts, progress.position, following.limits, progress.ahead, changes=changes)
@@ -108,6 +105,16 @@ def advance(
         f"the timeline of table {facts.table} changed during each of {_MAX_ATTEMPTS} attempts to plan; a "
         "retry may succeed"
     )
+
+
+def _valid(
+    table: HudiTable, progress: Progress, hollow_after_ms: int | None, now_ms: int
+) -> tuple[tuple[str, ...], TimelineFacts, Progress]:
+    """The instants that are passed over, the active timeline without them, and the progress on it. Errors of
+    `_checked`."""
+    passed_over = _hollow(table, hollow_after_ms, now_ms)
+    active = read_timeline(table, passed_over)
+    return passed_over, active, _checked(table, active, progress)
 
 
 def _is_last(facts: TimelineFacts, end: Position, following: Following) -> bool:

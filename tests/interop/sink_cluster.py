@@ -242,6 +242,8 @@ class SinkCluster:
             case "driver":
                 self.driver.kill(self.rng.choice((0, 0, 3)))
             case "server":
+                if not self.server.is_up:
+                    return False
                 self.server.kill(self.rng.choice((0, 0, 3)))
             case "worker":
                 self.spark.restart_worker(self.rng.choice(HOSTS))

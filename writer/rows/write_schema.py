@@ -66,9 +66,17 @@ class WriteSchema:
         return pa.Table.from_arrays(columns, schema=self.columns)
 
     def always_fits(self, given: pa.Field) -> bool:
-        """Whether each value of such a column conforms: its type is the one of files, and may be null at any depth."""
+        """Whether each value of such a column conforms: its type is that of files, and may be null at any depth. Text
+        inside of nested values may be no UTF-8."""
         recorded = {field.name: field for field in self.recorded.fields}.get(given.name)
-        return recorded is not None and self.columns.field(given.name).type == given.type and _may_be_null(recorded)
+        if recorded is None or self.columns.field(given.name).type != given.type:
+            return False
+        return _may_be_null(recorded) and not (pa.types.is_nested(given.type) and _holds_text(given.type))
+
+
+def _holds_text(kind: pa.DataType) -> bool:
+    inner = (kind.field(place).type for place in range(kind.num_fields))
+    return pa.types.is_string(kind) or any(map(_holds_text, inner))
 
 
 def _may_be_null(field: AvroField) -> bool:

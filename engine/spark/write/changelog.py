@@ -33,19 +33,21 @@ def upserted_rows(df: DataFrame, planned: PlannedWrite) -> DataFrame:
     key in a partition the later one is written. `+I` and `+U` are the row of the key; `-U` and `-D` delete it, by
     `_hoodie_is_deleted`. The columns of changes are left out.
 
-    ConfigurationError for a delete of changes, and for a table with ordering columns: there a stored row with a higher
-    value would win over a change that comes after it. SchemaMismatch if `_change_seq` or a column of the key is
-    missing; while the rows are written, for another text in `_change_type`, and for a null in either column.
+    ConfigurationError for a delete of changes or of their partitions, and for a table with ordering columns: there a
+    stored row with a higher value would win over a change that comes after it. SchemaMismatch if `_change_seq` or a
+    column of the key is missing; while the rows are written, for another text in `_change_type`, and for a null in
+    either column.
     """
     record = planned.early.record
     stored = record.by_name() if record is not None else {}
     settings, where = planned.settings, planned.settings.where
     if CHANGE_TYPE not in df.columns or CHANGE_TYPE in stored:
         return df
-    if planned.operation is Operation.DELETE:
+    if planned.operation in (Operation.DELETE, Operation.DELETE_PARTITION):
+        what = "rows" if planned.operation is Operation.DELETE else "partitions"
         raise ConfigurationError(
-            f"{where}: got changes ({CHANGE_TYPE}), and operation 'delete' would delete the rows of all of them: an "
-            "upsert applies changes; nothing was written"
+            f"{where}: got changes ({CHANGE_TYPE}), and operation {planned.operation.value!r} would delete the {what} "
+            "of all of them: an upsert applies changes; nothing was written"
         )
     if planned.operation is not Operation.UPSERT:
         return df

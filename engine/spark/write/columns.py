@@ -6,6 +6,8 @@ from typing import Final
 
 import pyarrow as pa
 
+RESERVED: Final = "_penstock_"
+"""The beginning of their names: no column of a data frame has it, in any case of letters."""
 PARTITION: Final = "_penstock_partition"
 """Partition path."""
 SLOT: Final = "_penstock_slot"
@@ -14,7 +16,7 @@ ROW: Final = "_penstock_row"
 """The number of the row in the data frame (`monotonically_increasing_id`): of equal rows of a key the later one
 wins."""
 ROWS_OF_PARTITION: Final = 1 << 33
-"""The numbers of the rows of a partition of the data frame begin with a multiple."""
+"""The rows of partition n of the data frame are numbered from n times this. Spark has no partition with more rows."""
 DATA: Final = "_penstock_data"
 """Whether the row is no delete."""
 SPREAD_OF_KEY: Final = "_penstock_spread"
@@ -23,8 +25,14 @@ KEY: Final = "_penstock_key"
 """The record key, if it is searched for."""
 COPIES: Final = "_penstock_copies"
 """Whether the base file of the slice has the key in several rows."""
+ALL_TAGS: Final = "_penstock_tags"
+"""The tags of a row, as one column."""
 GROUP: Final = "_penstock_group"
 """The number of the file group."""
+GROUPS: Final = "_penstock_groups"
+"""The groups of a route (`Route`)."""
+LIMITS: Final = "_penstock_limits"
+"""The limits between them."""
 
 TAGS: Final = pa.schema(
     [

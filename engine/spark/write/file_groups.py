@@ -1,6 +1,6 @@
 """The last step of a write: a task writes the files of its file groups, and returns what it wrote.
 
-Runs on executors. The rows of a group are in one task, and are put in order, combined and merged here.
+Runs on executors. The rows of a group are in one task, in the order of their numbers, and are combined and merged here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from penstock.engine.spark.tracebacks import hidden_traceback
-from penstock.engine.spark.write.columns import GROUP, ROW
+from penstock.engine.spark.write.columns import GROUP
 from penstock.engine.spark.write.task_table import TaskTable
 from penstock.engine.write.file_writes import FileWrites
 from penstock.proto.errors import InvariantViolation
@@ -69,7 +69,7 @@ class GroupWriter:
 
 
 def write_file_groups(writer: GroupWriter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of `DataFrame.mapInArrow` over rows by group: GROUP, ROW, and the data."""
+    """The function of `DataFrame.mapInArrow` over rows by group: the number of the group, then the data."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -85,7 +85,7 @@ def write_file_groups(writer: GroupWriter) -> Callable[[Iterator[pa.RecordBatch]
 
 
 def groups_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each group, which stand together, in the order of ROW, without the columns GROUP and ROW."""
+    """The rows of each group, which stand together, without its number, the column GROUP."""
     held: list[pa.RecordBatch] = []
     number = -1
     for batch in batches:
@@ -96,20 +96,12 @@ def groups_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table
         starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist()]
         for begin, end in zip(starts, [*starts[1:], len(numbers)], strict=True):
             if held and numbers[begin] != number:
-                yield number, _in_order(pa.Table.from_batches(held))
+                yield number, pa.Table.from_batches(held)
                 held = []
             number = int(numbers[begin])
             held.append(data.slice(begin, end - begin))
     if held:
-        yield number, _in_order(pa.Table.from_batches(held))
-
-
-def _in_order(rows: pa.Table) -> pa.Table:
-    numbers = rows.column(ROW).to_numpy()
-    data = rows.drop_columns([ROW])
-    if (np.diff(numbers) >= 0).all():
-        return data
-    return data.take(pa.array(np.argsort(numbers, kind="stable")))
+        yield number, pa.Table.from_batches(held)
 
 
 def stat_of(text: str) -> WriteStat | None:

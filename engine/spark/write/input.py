@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from penstock.engine.spark.write.columns import RESERVED
 from penstock.engine.write.planned_write import PlannedWrite
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, UnsupportedFeature
 from penstock.table.schema.avro import META_COLUMNS
@@ -50,9 +51,15 @@ def refuse_random_rows(df: DataFrame, where: str) -> None:
 def data_columns(df: DataFrame, planned: PlannedWrite) -> pa.Schema:
     """The columns of the data frame that the write uses: not Hudi's meta columns, and of deletes those of keys.
 
-    SchemaMismatch for a missing column, or one that does not fit the table, before the data frame is evaluated.
+    SchemaMismatch for a missing column, one that does not fit the table, or one with a reserved name, before the data
+    frame is evaluated.
     """
     data = arrow_columns(df.schema, planned.settings.where)
+    if reserved := [name for name in data.names if name.lower().startswith(RESERVED)]:
+        raise SchemaMismatch(
+            f"{planned.settings.where}: column {reserved[0]!r}: names that begin with {RESERVED} are those of the "
+            "steps of a write in Spark; nothing was written. Rename the column, or use penstock.write"
+        )
     planned.preparation.rows(planned.early, data.empty_table())
     return planned.preparation.stored(data.empty_table()).schema
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -18,29 +18,41 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+_KEPT_ROWS: Final = 10_000
+"""Rows that are kept before they are reduced again, at least."""
+
+
 def named_partitions(df: DataFrame, planned: PlannedWrite) -> pa.Table:
-    """The partition columns of some of the rows: from each task one row of each partition that its rows name.
+    """A row of each partition that the rows of the data frame name, with the partition columns only.
 
     Errors of `RowPreparation.rows`, and of the data frame.
     """
     columns = arrow_columns(df.schema, planned.settings.where).empty_table()
     planned.preparation.rows(planned.early, columns)
     named = df.select(*map(quoted, used_columns(columns, planned.settings.paths.fields).schema.names))
+    reduce = _reducing(task_table(planned, planned.early))
     with errors_of_tasks():
-        return named.mapInArrow(_reducing(task_table(planned, planned.early)), named.schema).toArrow()
+        of_tasks = named.mapInArrow(reduce, named.schema)
+        return of_tasks.repartition(1).mapInArrow(reduce, named.schema).toArrow()
 
 
 def _reducing(table: TaskTable) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of `DataFrame.mapInArrow`."""
+    """The function of `DataFrame.mapInArrow`: a row of each partition."""
+
+    def reduced(rows: pa.Table) -> pa.Table:
+        with hidden_traceback():
+            return rows.take(pa.array(one_of_each_partition(table.preparation, table.current(), rows)))
 
     def reduce(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        kept: list[pa.RecordBatch] = []
+        kept: list[pa.Table] = []
+        limit = _KEPT_ROWS
         for batch in batches:
             if batch.num_rows:
-                rows = pa.Table.from_batches([*kept, batch])
-                with hidden_traceback():
-                    places = one_of_each_partition(table.preparation, table.current(), rows)
-                kept = rows.take(pa.array(places)).to_batches()
-        yield from kept
+                kept.append(reduced(pa.Table.from_batches([batch])))
+            if sum(rows.num_rows for rows in kept) > limit:
+                kept = [reduced(pa.concat_tables(kept))]
+                limit = max(_KEPT_ROWS, 2 * kept[0].num_rows)
+        if kept:
+            yield from reduced(pa.concat_tables(kept)).to_batches()
 
     return reduce

@@ -19,10 +19,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
 from penstock.engine.spark.write.columns import (
+    ALL_TAGS,
     COPIES,
     DATA,
     GROUP,
+    GROUPS,
     KEY,
+    LIMITS,
     PARTITION,
     ROW,
     SLOT,
@@ -51,7 +54,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.engine.spark")
 
-_TAGS: Final = "_penstock_tags"
 _MAX_TASKS: Final = 2000
 """Tasks that write; with more file groups than that, a task writes several, one after the other."""
 
@@ -143,10 +145,13 @@ class SparkRows:
     ) -> dict[int, WriteStat | None]:
         """Writes the groups: number -> what was written."""
         tasks = min(len(plan.writes), _MAX_TASKS)
-        routed = _with_groups(located, plan).select(GROUP, ROW, *map(quoted, self.columns.names))
-        rows = routed.repartitionById(tasks, F.col(GROUP) % tasks)
-        if len(plan.writes) > tasks:
-            rows = rows.sortWithinPartitions(GROUP)
+        rows = (
+            _with_groups(located, plan)
+            .select(GROUP, ROW, *map(quoted, self.columns.names))
+            .repartitionById(tasks, F.col(GROUP) % tasks)
+            .sortWithinPartitions(GROUP, ROW)  # Spark's sort spills; Arrow's would copy the rows of a group
+            .drop(ROW)
+        )
         reports = rows.mapInArrow(write_file_groups(writer), REPORT_TYPES).collect()
         written = {report["number"]: stat_of(report["stat"]) for report in reports}
         got_rows = sum(report["rows"] for report in reports)
@@ -171,9 +176,9 @@ def tagged_rows(planned: PlannedWrite, frame: DataFrame, columns: pa.Schema) -> 
     types = ", ".join([TAG_TYPES, *([f"{KEY} string"] if searches else [])])
     tag = arrow_udf(tag_rows(tagging, names), types)  # type: ignore[call-overload]  # its stubs lack type hints
     numbered = frame.withColumn(ROW, F.monotonically_increasing_id())
-    tags = numbered.withColumn(_TAGS, tag(ROW, *map(quoted, names)))
+    tags = numbered.withColumn(ALL_TAGS, tag(ROW, *map(quoted, names)))
     with errors_of_tasks():
-        tagged = tags.select(f"{_TAGS}.*", ROW, *map(quoted, columns.names)).localCheckpoint()
+        tagged = tags.select(f"{ALL_TAGS}.*", ROW, *map(quoted, columns.names)).localCheckpoint()
     java: Any = tagged._jdf
     # else Spark keeps the rows until the JVM collects them
     with released(lambda: java.queryExecution().logical().rdd().unpersist(False), planned.settings.where):
@@ -235,14 +240,14 @@ def _with_groups(rows: DataFrame, plan: GroupPlan) -> DataFrame:
     if of_one:
         columns[GROUP] = pa.array([route.groups[0] for route in plan.routes], pa.int32())
     else:
-        columns["_penstock_groups"] = pa.array([route.groups for route in plan.routes], pa.list_(pa.int32()))
-        columns["_penstock_limits"] = pa.array([route.limits for route in plan.routes], pa.list_(pa.int32()))
+        columns[GROUPS] = pa.array([route.groups for route in plan.routes], pa.list_(pa.int32()))
+        columns[LIMITS] = pa.array([route.limits for route in plan.routes], pa.list_(pa.int32()))
     routes = F.broadcast(rows.sparkSession.createDataFrame(pa.table(columns)))
     routed = rows.join(routes, [PARTITION, SLOT])
     if of_one:
         return routed
-    passed = F.filter("_penstock_limits", lambda limit: limit <= F.col(SPREAD_OF_KEY))
-    return routed.withColumn(GROUP, F.element_at("_penstock_groups", F.size(passed) + 1))
+    passed = F.filter(LIMITS, lambda limit: limit <= F.col(SPREAD_OF_KEY))
+    return routed.withColumn(GROUP, F.element_at(GROUPS, F.size(passed) + 1))
 
 
 def _routed_rows(plan: GroupPlan, counted: Sequence[CountedRows]) -> int:

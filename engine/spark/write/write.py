@@ -37,7 +37,8 @@ def write(
     server_options: Mapping[str, str] | None = None,
 ) -> WriteResult:
     """Writes the rows of a batch data frame into the table at `path` as one instant. Either all of it becomes visible,
-    or nothing. The executors write the files; no row passes the driver, which commits.
+    or nothing. The executors write the files; no row passes the driver, which commits. Of `delete_partition` the driver
+    gets a row for each partition.
 
     * operation: `upsert`, `insert`, `bulk_insert`, `delete`, `insert_overwrite`, `insert_overwrite_table` or
       `delete_partition` (the partitions of the rows), as in `penstock.write`, which also describes the other arguments.
@@ -52,14 +53,15 @@ def write(
     The data frame is evaluated once, before the timeline changes, and Spark keeps the result until the write ends:
     on the disks of executors, if it does not fit their memory. An executor that is lost with a part of it ends the
     write. Rows are in the order of the data frame's partitions: of rows that are equal by the table's merge
-    rule the later one wins. `WriteResult.rows` counts the rows of the data frame, also those of one key.
+    rule the later one wins. `WriteResult.rows` counts the rows of the data frame, also those of one key; none of
+    `delete_partition`.
 
     Tasks that fail are retried as Spark does. What a failed or superfluous attempt wrote is removed, and is never
     visible. Memory of a task: about the rows of one file group.
 
     Errors of `penstock.write`; those of the data frame. UnsupportedFeature for `upsert` and `delete` with a global
-    index, and for a data frame of Spark Connect; ConfigurationError for a stream, and for a data
-    frame with random values if `spark.speculation` is on.
+    index, and for a data frame of Spark Connect; ConfigurationError for a stream, and for a data frame with random
+    values if `spark.speculation` is on.
     """
     options = WriteOptions(
         operation=operation,
@@ -91,9 +93,9 @@ def planned_write(path: str, options: WriteOptions) -> PlannedWrite:
 def write_frame(planned: PlannedWrite, df: DataFrame) -> WriteResult:
     """Carries out a planned write. Errors of `write`."""
     refuse_random_rows(df, planned.settings.where)
+    upserted = upserted_rows(df, planned)
     if planned.operation.deletes_partitions:
         return write_batches(planned, batches_of(named_partitions(df, planned)))
-    upserted = upserted_rows(df, planned)
     columns = data_columns(upserted, planned)
     frame = upserted.select(*map(quoted, columns.names))
     with tagged_rows(planned, frame, columns) as rows:

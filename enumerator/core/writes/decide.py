@@ -54,8 +54,9 @@ class WriteLimits:
 
     lease_ms: int = 45_000
     """How long a write with an instant stays open without a call."""
-    begin_ms: int = 600_000
-    """The same without an instant: a begin may wait long for the table's lock, and such a write holds nothing."""
+    begin_ms: int = 120_000
+    """The same without an instant: a begin may wait long for the table's lock, and such a write holds no file group. It
+    counts among the open writes."""
     max_writes_of_table: int = 100
     """Writes of one table that have not ended."""
     max_writes_of_principal: int = 1_000

@@ -8,9 +8,13 @@ import pathlib
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import lit
 
 import penstock
-from penstock.proto.errors import SchemaMismatch
+from penstock.engine.spark.write.named_partitions import named_partitions
+from penstock.engine.spark.write.write import planned_write
+from penstock.engine.write.planned_write import WriteOptions
+from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.table.schema.avro import OPERATION
 from tests.spark.write.tables import create, frame, rows_of
 
@@ -40,6 +44,27 @@ def test_partitions_that_the_rows_name_are_deleted(spark: SparkSession, tmp_path
     assert penstock.spark.write(named.limit(0), path, "delete_partition").instant == ""
     with pytest.raises(SchemaMismatch, match="city"):
         penstock.spark.write(named.withColumnRenamed("city", "town"), path, "delete_partition")
+    with pytest.raises(ConfigurationError, match=r"would delete the partitions of all of them: an upsert applies"):
+        penstock.spark.write(named.withColumn("_change_type", lit("+I")), path, "delete_partition")
+
+
+def test_many_partitions_are_named_once(spark: SparkSession, tmp_path: pathlib.Path) -> None:
+    """The driver gets a row of each, whatever the tasks and batches that have it."""
+    path = create(tmp_path / "t", "copy_on_write", "simple")
+    penstock.spark.write(frame(spark, [(f"k{n}", n, f"c{n:03}") for n in range(300)]), path, "insert")
+    cities = spark.range(60_000).repartition(3).selectExpr("format_string('c%03d', id % 250) AS city")
+    planned = planned_write(path, WriteOptions(operation="delete_partition"))
+    assert sorted(named_partitions(cities, planned)["city"].to_pylist()) == [f"c{n:03}" for n in range(250)]
+    assert len(penstock.spark.write(cities, path, "delete_partition").partitions) == 250
+    assert [city for _, _, city in rows_of(path)] == [f"c{n}" for n in range(250, 300)]
+
+
+@pytest.mark.parametrize("name", ["_penstock_row", "_PENSTOCK_ROW", "_penstock_tags", "_penstock_group"])
+def test_columns_with_names_of_the_steps_are_refused(spark: SparkSession, tmp_path: pathlib.Path, name: str) -> None:
+    path = create(tmp_path / "t")
+    with pytest.raises(SchemaMismatch, match=f"column '{name}': names that begin with _penstock_"):
+        penstock.spark.write(frame(spark, ROWS).withColumn(name, lit(1)), path)
+    assert penstock.read(path).read_all().num_rows == 0
 
 
 def test_changelog_keeps_the_order_of_the_data_frame(spark: SparkSession, tmp_path: pathlib.Path) -> None:

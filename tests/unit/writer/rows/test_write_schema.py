@@ -159,8 +159,8 @@ def test_values_that_do_not_fit_are_refused(column: str, value: int | None) -> N
 
 
 def test_columns_whose_values_always_fit() -> None:
-    """Of the same type, and nullable at any depth."""
-    nested = {"l": pa.list_(pa.struct([("x", pa.map_(pa.string(), pa.int32()))]))}
+    """Of the same type, and nullable at any depth; text inside of others is validated."""
+    nested = {"l": pa.list_(pa.struct([("x", pa.list_(pa.int32()))])), "m": pa.map_(pa.string(), pa.int32())}
     given = {"id": pa.string(), "n": pa.int16(), "ts": pa.timestamp("us", "UTC"), "must": pa.int64(), **nested}
     schema = schema_of(given)
     fitting = {name for name, kind in given.items() if schema.always_fits(pa.field(name, kind))}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.engine.spark.write.columns import GROUP, ROW
+from penstock.engine.spark.write.columns import GROUP
 from penstock.engine.spark.write.file_groups import REPORTS, GroupWriter, groups_of, stat_of, write_file_groups
 from penstock.engine.write.index.group_plan import CountedRows, plan_groups
 from penstock.engine.write.planned_write import WriteOptions, open_write
@@ -28,19 +28,8 @@ INSTANT = "20260101000000000"
 
 def numbered(rows: pa.Table, numbers: list[int]) -> pa.RecordBatch:
     """Rows of groups with these numbers."""
-    with_numbers = rows.append_column(ROW, pa.array(range(rows.num_rows), pa.int64()))
-    (batch,) = with_numbers.append_column(GROUP, pa.array(numbers, pa.int32())).combine_chunks().to_batches()
+    (batch,) = rows.append_column(GROUP, pa.array(numbers, pa.int32())).combine_chunks().to_batches()
     return batch
-
-
-def test_rows_of_a_group_are_in_the_order_of_the_data_frame() -> None:
-    """Whatever the order in which the parts of a shuffle arrive."""
-    rows = arrow([(f"k{number}", number, "oslo") for number in range(6)])
-    whole = numbered(rows, [2, 7, 2, 7, 2, 2])
-    arrived = whole.take(pa.array([5, 2, 0, 4, 3, 1]))
-    (one, first), (other, second) = groups_of(iter([arrived.slice(0, 1), arrived.slice(1)]))
-    assert (one, first["id"].to_pylist()) == (2, ["k0", "k2", "k4", "k5"])
-    assert (other, second["id"].to_pylist()) == (7, ["k1", "k3"])
 
 
 def test_rows_of_a_group_stand_together_whatever_the_batches() -> None:
