@@ -88,9 +88,9 @@ class RowPreparation:
             _check_deletes(keyed, where)
         return schema, keyed
 
-    def looked_at(self, current: CurrentTable, columns: pa.Schema) -> tuple[str, ...]:
-        """The columns of data, of these, that decide how its rows are written, or have values that may not fit: `rows`
-        of them has the keys, partitions and kinds that it has of all columns, and the same errors."""
+    def checked_columns(self, current: CurrentTable, columns: pa.Schema) -> tuple[str, ...]:
+        """The columns of the data that decide how rows are written, or that may have values that do not fit. `rows` of
+        these alone has the same keys, partitions, kinds and errors as of all."""
         used = self.stored(columns.empty_table())
         schema, _ = self.rows(current, used)
         deciding = {*used_columns(used, self._identity).schema.names, *self.settings.ordering_fields}
@@ -136,8 +136,8 @@ def rows_of_partitions(preparation: RowPreparation, current: CurrentTable, chunk
     named: pa.Table | None = None
     for chunk in chunks:
         preparation.rows(current, chunk)
-        some = _stored_partition_columns(preparation.settings, current, chunk)
-        named = some if named is None else pa.concat_tables([named, some])
+        columns = _stored_partition_columns(preparation.settings, current, chunk)
+        named = columns if named is None else pa.concat_tables([named, columns])
         named = named.take(pa.array(one_of_each_partition(preparation, current, named)))
     if named is None:
         raise InvariantViolation("data without a chunk")

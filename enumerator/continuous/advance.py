@@ -73,10 +73,10 @@ def advance(
         if attempt or not table.is_pinned:
             table = table.unpinned().refreshed().pinned()
         try:
-            passed_over, active, progress = _valid(table, following.progress, hollow_after_ms, clock_ms())
+            passed_over, active, progress = _checked_timeline(table, following.progress, hollow_after_ms, clock_ms())
         except (DataInvalidated, LateInstant):  # the listing may be stale
             table = table.unpinned().refreshed().pinned()
-            passed_over, active, progress = _valid(table, following.progress, hollow_after_ms, clock_ms())
+            passed_over, active, progress = _checked_timeline(table, following.progress, hollow_after_ms, clock_ms())
         facts = reaching_back(table, active, progress.position, following.request)
         changes = isinstance(following.request.query, Changes)
         end = next_end(facts, progress.position, following.limits, progress.ahead, changes=changes)
@@ -107,7 +107,7 @@ def advance(
     )
 
 
-def _valid(
+def _checked_timeline(
     table: HudiTable, progress: Progress, hollow_after_ms: int | None, now_ms: int
 ) -> tuple[tuple[str, ...], TimelineFacts, Progress]:
     """The instants that are passed over, the active timeline without them, and the progress on it. Errors of

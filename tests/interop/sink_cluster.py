@@ -33,7 +33,7 @@ from tests.spark.standalone import HOSTS, Standalone
 
 TABLES: Final = ("upserts", "inserts")
 SERVED: Final = "upserts"
-"""The table whose timeline a server owns; of the other one the driver is the coordinator."""
+"""A server coordinates the writes of this table, the driver those of the other one."""
 KINDS: Final = {"executor": 0.4, "worker": 0.15, "driver": 0.2, "server": 0.15, "broker": 0.1}
 """Kinds of processes to kill, with their weights."""
 EXCUSED: Final = re.compile(

@@ -172,7 +172,7 @@ def tagged_rows(planned: PlannedWrite, frame: DataFrame, columns: pa.Schema) -> 
     """
     searches = isinstance(planned.assigner.index, KeyIndex) and planned.operation.searches_keys
     tagging = Tagging(task_table(planned, planned.early), planned.assigner.index, searches)
-    names = planned.preparation.looked_at(planned.early, columns)
+    names = planned.preparation.checked_columns(planned.early, columns)
     types = ", ".join([TAG_TYPES, *([f"{KEY} string"] if searches else [])])
     tag = arrow_udf(tag_rows(tagging, names), types)  # type: ignore[call-overload]  # its stubs lack type hints
     numbered = frame.withColumn(ROW, F.monotonically_increasing_id())

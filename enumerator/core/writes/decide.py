@@ -119,8 +119,7 @@ def overdue_writes(
             if not write.is_open:
                 continue
             if was_suspended or write.until_ms is None:
-                until_ms = now_ms + (limits.lease_ms if write.instant else limits.begin_ms)
-                records.append(WriteRenewed(id=write.id, until_ms=until_ms))
+                records.append(WriteRenewed(id=write.id, until_ms=now_ms + _open_for_ms(write, limits)))
             elif write.until_ms <= now_ms:
                 records.append(WriteFailed(id=write.id, end=WriteEnd.EXPIRED))
     return records
@@ -129,8 +128,7 @@ def overdue_writes(
 def _begin(tables: Mapping[str, TableWrites], event: ev.BeginWrite, now_ms: int, limits: WriteLimits) -> WriteDecision:
     writes = _writes_of(tables, event.id.table)
     known = writes.get(event.id)
-    has_instant = known is not None and bool(known.instant)
-    renewed = WriteRenewed(id=event.id, until_ms=now_ms + (limits.lease_ms if has_instant else limits.begin_ms))
+    renewed = WriteRenewed(id=event.id, until_ms=now_ms + _open_for_ms(known, limits))
     if known is not None:
         _check_principal(known, event.principal)
         if known.request_id != event.request_id:
@@ -151,6 +149,11 @@ def _begin(tables: Mapping[str, TableWrites], event: ev.BeginWrite, now_ms: int,
     requested = WriteRequested(id=event.id, request_id=event.request_id, spec=event.spec, principal=event.principal)
     answer = Write(id=event.id, request_id=event.request_id, spec=event.spec, principal=event.principal)
     return WriteDecision((*fenced, requested, renewed), answer)
+
+
+def _open_for_ms(write: Write | None, limits: WriteLimits) -> int:
+    """How long a write stays open without a call; None is a new one."""
+    return limits.lease_ms if write is not None and write.instant else limits.begin_ms
 
 
 def _refuse_unfinished(write_id: WriteId, earlier: Write) -> None:

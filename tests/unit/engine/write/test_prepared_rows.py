@@ -1,4 +1,4 @@
-"""The columns that decide how rows are written, or may not fit, stand for all of them."""
+"""The columns that tasks of Spark check have the keys, partitions, kinds and errors of all columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = pa.schema(
 )
 GIVEN = SCHEMA.set(3, pa.field("amount", pa.int64()))
 LARGEST = 1 << 53
-"""Of the whole numbers up to it, each is a double."""
+"""Each whole number up to this one is exact as a double."""
 
 
 def opened(folder: pathlib.Path, operation: str = "upsert") -> PlannedWrite:
@@ -40,17 +40,17 @@ def data(amount: float) -> pa.Table:
     return pa.table([*rows, [False, True, None]], schema=GIVEN)
 
 
-def test_they_are_those_of_keys_partitions_order_and_deletes_and_those_that_are_cast(tmp_path: pathlib.Path) -> None:
+def test_keys_partitions_order_deletes_and_cast_columns_are_checked(tmp_path: pathlib.Path) -> None:
     planned = opened(tmp_path)
-    names = planned.preparation.looked_at(planned.early, GIVEN.append(pa.field("new", pa.date32())))
+    names = planned.preparation.checked_columns(planned.early, GIVEN.append(pa.field("new", pa.date32())))
     assert names == ("id", "seq", "city", "amount", "_hoodie_is_deleted")
     deletes = opened(tmp_path, "delete")
-    assert deletes.preparation.looked_at(deletes.early, GIVEN) == ("id", "city")
+    assert deletes.preparation.checked_columns(deletes.early, GIVEN) == ("id", "city")
 
 
-def test_rows_of_them_have_the_same_keys_partitions_and_kinds(tmp_path: pathlib.Path) -> None:
+def test_checked_columns_have_the_same_keys_partitions_and_kinds(tmp_path: pathlib.Path) -> None:
     planned = opened(tmp_path)
-    names = planned.preparation.looked_at(planned.early, GIVEN)
+    names = planned.preparation.checked_columns(planned.early, GIVEN)
     _, every = planned.preparation.rows(planned.early, data(LARGEST))
     _, some = planned.preparation.rows(planned.early, data(LARGEST).select(names))
     assert some.keys.equals(every.keys) and some.ordering == every.ordering
@@ -61,7 +61,7 @@ def test_rows_of_them_have_the_same_keys_partitions_and_kinds(tmp_path: pathlib.
 
 def test_value_that_does_not_fit_is_the_same_error(tmp_path: pathlib.Path) -> None:
     planned = opened(tmp_path)
-    names = planned.preparation.looked_at(planned.early, GIVEN)
+    names = planned.preparation.checked_columns(planned.early, GIVEN)
     for columns in (GIVEN.names, names):
         with pytest.raises(SchemaMismatch, match="a value of column 'amount' does not fit its type double"):
             planned.preparation.rows(planned.early, data(LARGEST + 1).select(columns))
