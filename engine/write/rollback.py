@@ -10,7 +10,13 @@ from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.local_writes import WritableStorage, open_writable
 from penstock.table.timeline.instants import Action, Instant
 from penstock.writer.table_services.restore import dependents
-from penstock.writer.transaction.failed_writes import finish_rollback, plan_rollback, roll_back, roll_back_failed
+from penstock.writer.transaction.failed_writes import (
+    finish_rollback,
+    pending_rollback_of,
+    plan_rollback,
+    roll_back,
+    roll_back_failed,
+)
 from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, writer_is_dead
 from penstock.writer.transaction.rollback_requests import requests_of
 from penstock.writer.transaction.transaction import WriteEnvironment, locked
@@ -20,7 +26,7 @@ _PLANS = (Action.COMPACTION, Action.LOG_COMPACTION)
 
 def rollback(path: str, instant: str | None = None, *, timeline_timezone: str = "") -> tuple[str, ...]:
     """Rolls back the write `instant`; without it, all pending writes whose writers no longer run. Returns the instants
-    that were rolled back.
+    that were rolled back. A rollback of the instant that another process began is completed.
 
     Of the completed writes only the newest can be rolled back: its rows are gone then, and replaced ones are back.
     Consumers that have read it must be reset. The caller vouches that the writer of a pending write without a heartbeat
@@ -37,6 +43,10 @@ def rollback(path: str, instant: str | None = None, *, timeline_timezone: str = 
     if instant is None:
         return roll_back_failed(table, storage, environment, sole_writer=False)
     timeline = table.timeline()
+    begun = pending_rollback_of(table, storage, timeline, instant)
+    if begun is not None:
+        finish_rollback(table, storage, environment, begun)
+        return (instant,)
     completed = timeline.completed_write(instant)
     if completed is not None:
         _roll_back_completed(table, storage, environment, completed)

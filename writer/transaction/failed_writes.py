@@ -180,8 +180,9 @@ def _rollable(table: HudiTable, storage: WritableStorage, timeline: Timeline, *,
 def roll_back(table: HudiTable, storage: WritableStorage, environment: WriteEnvironment, requested_time: str) -> None:
     """Rolls back a write that is not complete: removes the files that its markers name, then its timeline files.
 
-    The rollback is an instant too. If this process is killed, the next writer goes on with it. If another writer rolled
-    the write back, the files that were created since then are removed. Nothing happens to a completed write.
+    The rollback is an instant too. If this process is killed, the next writer goes on with it. A rollback of the write
+    that another writer began is completed. If another writer rolled the write back, the files that were created since
+    then are removed. Nothing happens to a completed write.
     """
     with locked(storage, environment):
         table = table.refreshed()
@@ -193,7 +194,7 @@ def roll_back(table: HudiTable, storage: WritableStorage, environment: WriteEnvi
                 remove_traces(storage, requested_time)
                 return
             pending = _rolled_back_instant(table, requested_time)
-        planned = plan_rollback(
+        planned = pending_rollback_of(table, storage, timeline, requested_time) or plan_rollback(
             table, storage, environment, timeline, pending, requests_by_markers(table, storage, requested_time)
         )
     finish_rollback(table, storage, environment, planned)
@@ -218,6 +219,13 @@ def plan_rollback(
         state=State.REQUESTED,
         file_name=path.rpartition("/")[2],
     )
+
+
+def pending_rollback_of(table: HudiTable, storage: WritableStorage, timeline: Timeline, target: str) -> Instant | None:
+    """The rollback of the instant `target` that is planned and not completed. A second one would leave it pending, and
+    Hudi's next write would fail at it."""
+    pending = pending_rollbacks(timeline)
+    return next((item for item in pending if rollback_plan(table, storage, item).target == target), None)
 
 
 def _rolled_back_instant(table: HudiTable, requested_time: str) -> Instant:

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from penstock.engine.write.rollback import rollback
 from penstock.proto.errors import WriteConflict
+from penstock.table.hudi_table import open_table
 from penstock.table.storage.local_writes import LocalStorage
 from tests.interop.mixed.histories import row_difference
 from tests.interop.mixed.shapes import Row, Shape, shape_of
@@ -27,6 +29,8 @@ TWO_WRITERS = {
     "hoodie.write.lock.num_retries": "1",
     "hoodie.write.lock.client.num_retries": "1",
 }
+ALONE = {"hoodie.write.concurrency.mode": "SINGLE_WRITER", "hoodie.clean.failed.writes.policy": "EAGER"}
+"""Hudi's defaults."""
 FIRST = (Row(1, 10, 1, "oslo"), Row(2, 10, 2, "riga"))
 HUDIS, PENSTOCKS = Row(1, 20, 11, "oslo"), Row(1, 30, 12, "oslo")
 """Two rows of one key, so of one file group."""
@@ -116,6 +120,22 @@ def test_hudi_is_refused_after_penstock_changed_its_file_group(writers: Writers)
 
 
 @pytest.mark.exhaustive
+def test_write_that_hudi_left_without_a_heartbeat_is_rolled_back_by_name(writers: Writers) -> None:
+    """Hudi removes the heartbeat of a write that lost a conflict. Without a rollback its next writer that believes to
+    be alone fails."""
+    during_hudis_write(writers, (HUDIS,), lambda: writers.by_penstock("upsert", (PENSTOCKS,), sole_writer=False))
+    (lost,) = (each.requested_time for each in open_table(str(writers.path)).timeline().pending)
+    with pytest.raises(WriteConflict, match=f"{lost} is pending without a heartbeat"):
+        writers.by_penstock("upsert", (ELSEWHERE,), sole_writer=False)
+    with pytest.raises(RuntimeError, match="please rollback greater commits first"):
+        writers.by_hudi("upsert", (ELSEWHERE,), **ALONE)
+    assert rollback(str(writers.path), lost) == (lost,)
+    writers.by_hudi("upsert", (ELSEWHERE,), **ALONE)
+    assert values(writers) == {12, 13}
+    goes_on(writers, 12, 13)
+
+
+@pytest.mark.exhaustive
 def test_both_write_different_partitions_at_once(writers: Writers) -> None:
     error = during_hudis_write(
         writers, (HUDIS,), lambda: writers.by_penstock("upsert", (ELSEWHERE,), sole_writer=False)
@@ -167,8 +187,7 @@ def test_hudi_that_rolls_back_running_penstock_is_noticed(
     writers: Writers, before_completion: list[Callable[[], object]]
 ) -> None:
     """A writer of Hudi with its default policy believes to be alone, and rolls back what is pending."""
-    alone = {"hoodie.write.concurrency.mode": "SINGLE_WRITER", "hoodie.clean.failed.writes.policy": "EAGER"}
-    before_completion.append(lambda: writers.by_hudi("upsert", (ELSEWHERE,), **alone))
+    before_completion.append(lambda: writers.by_hudi("upsert", (ELSEWHERE,), **ALONE))
     with pytest.raises(WriteConflict, match="rolled back instant"):
         writers.by_penstock("upsert", (PENSTOCKS,), sole_writer=False)
     assert values(writers) == {1, 13}

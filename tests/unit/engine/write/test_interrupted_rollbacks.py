@@ -3,6 +3,7 @@ completed write is carried on."""
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 from collections.abc import Callable
 
@@ -106,6 +107,34 @@ def test_rollback_of_completed_write_is_carried_on(path: str, monkeypatch: pytes
     table = open_table(path)
     zone = timeline_zone(table.properties, "")
     failed_writes.roll_back_failed(table, LocalStorage(path), WriteEnvironment(zone=zone), sole_writer=False)
+    assert keys(path) == ["a"]
+    write(path, rows("c"))
+    assert keys(path) == ["a", "c"]
+
+
+def fail(begun: Transaction) -> None:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_rollback_by_name_completes_the_one_that_was_begun(
+    path: str, monkeypatch: pytest.MonkeyPatch, is_complete: bool
+) -> None:
+    """A second rollback would leave the first one pending for ever, and Hudi's next write would fail at it."""
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.writer.transaction.transaction.remove_traces", lambda storage, instant: None)
+        if not is_complete:
+            patch.setattr("penstock.writer.transaction.failed_writes.roll_back", lambda *arguments: None)
+            during_completion(patch, fail)
+        with contextlib.nullcontext() if is_complete else pytest.raises(ZeroDivisionError):
+            write(path, rows("b"))
+    newest = open_table(path).timeline().instants[-1]
+    assert newest.is_completed is is_complete
+    plan_rollback(path, newest.requested_time)
+    assert penstock.rollback(path, newest.requested_time) == (newest.requested_time,)
+    timeline = open_table(path).timeline()
+    assert [(item.action, item.is_completed) for item in timeline.instants][-1:] == [(Action.ROLLBACK, True)]
+    assert sum(item.action is Action.ROLLBACK for item in timeline.instants) == 1
     assert keys(path) == ["a"]
     write(path, rows("c"))
     assert keys(path) == ["a", "c"]
