@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-PARAMETER_SETS: Final = 4
+PARAMETER_SETS: Final = 2
 """Parameter sets of a function in the sample, unless its marker `sampled` says otherwise."""
 
 

@@ -71,6 +71,7 @@ def rows(scan: Scan, split: Split) -> Iterator[pa.RecordBatch]:
     return (part.batch for part in read_split(scan, split))
 
 
+@pytest.mark.exhaustive
 def test_fault_01_each_call_of_a_group_counts_once(golden: Any, tmp_path: pathlib.Path) -> None:
     server = Served(tmp_path, golden.table(CASE))
     client = server.client(ONCE)

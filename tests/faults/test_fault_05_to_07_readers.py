@@ -171,6 +171,7 @@ def answers(call: Any) -> bool:
     return True
 
 
+@pytest.mark.exhaustive
 def test_fault_07_commit_whose_answer_is_lost_counts_once(golden: Any, tmp_path: pathlib.Path) -> None:
     """Only one direction is open: the server gets the commit, but the reader gets no answer and stops. After it joins
     again it continues after this commit."""

@@ -124,6 +124,7 @@ def under_power_failures(folder: pathlib.Path, disk: ForgetfulDisk, opened: Open
     return failures
 
 
+@pytest.mark.exhaustive
 def test_fault_36_power_failure_at_any_write_loses_no_acknowledged_record(tmp_path: pathlib.Path) -> None:
     assert under_power_failures(tmp_path, ForgetfulDisk()).failures > 100
 

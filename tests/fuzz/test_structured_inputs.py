@@ -18,6 +18,7 @@ INPUTS = 6_000
 NUMBER = next(iter(DECODERS))
 
 
+@pytest.mark.exhaustive
 def test_inputs_of_grammars_have_the_written_meaning_or_are_refused() -> None:
     whole = Outcome()
     with ThreadPoolExecutor(2) as pool:

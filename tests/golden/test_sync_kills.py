@@ -74,6 +74,7 @@ def in_duckdb(golden: Any, name: str, folder: pathlib.Path, kills: list[Kill], *
     return copied(folder / "copy.db")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", TABLES)
 def test_copy_is_equal_after_kills(golden: Any, name: str, tmp_path: pathlib.Path) -> None:
     rng = random.Random(name)

@@ -38,6 +38,7 @@ def run(job: str, **settings: Any) -> tuple[int, Runner]:
         targets.close()
 
 
+@pytest.mark.exhaustive
 def test_a_hundred_tables(golden: Any, tmp_path: pathlib.Path) -> None:
     lake, target = tmp_path / "lake", tmp_path / "copy.db"
     for number in range(100):

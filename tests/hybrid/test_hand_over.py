@@ -53,6 +53,7 @@ class Scenario:
         return f"hand.over-{self.seed}_{self.kind}_{self.write_path}_{self.entry_point}"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "number",

@@ -22,6 +22,7 @@ from tests.hybrid.topic_records import COLUMNS, TopicProducer, make_topic, read_
 SEED = 7
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("kind", "write_path"),

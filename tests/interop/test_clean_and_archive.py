@@ -124,6 +124,7 @@ CASES = [(9, "merge_on_read"), (6, "copy_on_write")]
 OTHERS = [(9, "copy_on_write"), (6, "merge_on_read")]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("version", "kind"), [*CASES, *(pytest.param(*case, marks=pytest.mark.long) for case in OTHERS)]
 )

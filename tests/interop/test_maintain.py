@@ -28,6 +28,7 @@ OTHERS = [(9, "copy_on_write"), (6, "merge_on_read")]
 POLICY: dict[str, Any] = {"compact_after": 3, "commits": 3, "keep_min": 5, "keep_max": 6}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("version", "kind"), [*CASES, *(pytest.param(*case, marks=pytest.mark.long) for case in OTHERS)]
 )
@@ -109,6 +110,7 @@ def read_changes(service: EnumeratorService, group: str, count: int) -> list[tup
     return sorted(changes)
 
 
+@pytest.mark.exhaustive
 def test_savepoints_for_a_reader_hold_hudis_cleaner(hudi: Any, tmp_path: pathlib.Path) -> None:
     """The table has a metadata table, as Hudi creates it by default."""
     lake, indexed = Lake(hudi, tmp_path / "trip", 9, "copy_on_write"), {"hoodie.metadata.enable": "true"}

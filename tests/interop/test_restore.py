@@ -43,6 +43,7 @@ def merged(*writes: list[Row]) -> list[Row]:
     return sorted(rows.values())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("version", "kind", "index"),
     [

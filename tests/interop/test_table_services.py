@@ -138,6 +138,7 @@ def play_compactions(lake: Serviced) -> None:
     lake.compare("Hudi's upserts, compaction, clean and archive")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [9, 6])
 def test_compactions_of_both(hudi: Any, tmp_path: pathlib.Path, version: int) -> None:
     play_compactions(Serviced(hudi, tmp_path / "trip", version, "merge_on_read", "bucket"))
@@ -184,6 +185,7 @@ def play_clusterings(lake: Serviced) -> None:
     lake.compare("Hudi's upserts, clean and archive")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("version", "kind"), [(9, "merge_on_read"), (6, "copy_on_write")])
 def test_clusterings_of_both(hudi: Any, tmp_path: pathlib.Path, version: int, kind: str) -> None:
     play_clusterings(Serviced(hudi, tmp_path / "trip", version, kind, "simple"))

@@ -74,6 +74,7 @@ class ByBoth(History):
         self._check(step)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("index", "version", "merge_on_read"),
     [

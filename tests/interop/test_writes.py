@@ -159,6 +159,7 @@ def check_history(hudi: Any, path: pathlib.Path, model: Model, what: str) -> Non
         before = state
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("version", [9, 6])
 @pytest.mark.parametrize("kind", ["merge_on_read", "copy_on_write"])
 @pytest.mark.parametrize("index", ["bucket", "simple"])

@@ -43,6 +43,7 @@ FAULTS = frozenset(
 )
 
 
+@pytest.mark.exhaustive
 def test_every_row_of_every_table_is_committed_once() -> None:
     faults: Counter[str] = Counter()
     for seed in (*range(SCHEDULES), *FOUND):

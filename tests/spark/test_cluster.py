@@ -208,6 +208,7 @@ def test_server_restart_during_a_micro_batch_changes_no_row(
     assert notes and not any(note["attempt"] for note in notes), "a task failed"
 
 
+@pytest.mark.exhaustive
 def test_executor_that_is_lost_changes_no_row(
     cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:

@@ -48,6 +48,7 @@ def test_partitions_that_the_rows_name_are_deleted(spark: SparkSession, tmp_path
         penstock.spark.write(named.withColumn("_change_type", lit("+I")), path, "delete_partition")
 
 
+@pytest.mark.exhaustive
 def test_many_partitions_are_named_once(spark: SparkSession, tmp_path: pathlib.Path) -> None:
     """The driver gets a row of each, whatever the tasks and batches that have it."""
     path = create(tmp_path / "t", "copy_on_write", "simple")

@@ -126,6 +126,7 @@ def test_refreshed_tables_have_the_expected_rows(lake: Lake, name: str) -> None:
         assert data.cast(expected.schema).equals(by_key)
 
 
+@pytest.mark.exhaustive
 def test_queries_have_the_answers_of_the_expected_rows(lake: Lake) -> None:
     expected = lake.expected(SHORT, "expected")
     assert lake.penstocks(SHORT) == expected

@@ -59,6 +59,7 @@ def check_goes_on(path: pathlib.Path, service: str, step: int, *, sole_writer: b
     assert leftovers(path) == [], f"after a kill at step {step}"
 
 
+@pytest.mark.sampled(1)
 @each
 def test_kill_at_each_step_changes_no_row(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: Kind, service: str

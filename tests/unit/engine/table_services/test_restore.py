@@ -100,6 +100,7 @@ def protected(lake: Lake) -> set[str]:
     }
 
 
+@pytest.mark.sampled(1)
 @kinds
 def test_restore_that_is_killed_goes_on(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: Kind) -> None:
     lake = lake_of(tmp_path, kind, monkeypatch)

@@ -67,6 +67,7 @@ def check(lake: Lake, what: str) -> None:
     assert [file for file in leftovers(lake.path) if not any(text in file for text in archived)] == [], what
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize("service", SERVICES)
 def test_killed_service_goes_on(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, service: str) -> None:

@@ -352,6 +352,7 @@ def killed_copies(lake: Lake) -> Iterator[tuple[str, Lake]]:
     assert step > 20
 
 
+@pytest.mark.exhaustive
 @pytest.mark.thorough
 def test_killed_restore_goes_on(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readers see whole writes; after the next restore and write the metadata table, if it is left, has all files."""

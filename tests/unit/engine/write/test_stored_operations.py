@@ -181,6 +181,7 @@ def test_logged_changes_have_no_operations(tmp_path: pathlib.Path) -> None:
     assert changes_of(path) == expected_changes(COMPARED)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.golden
 @pytest.mark.parametrize(
     "case", ["D_changelog_mor_v9", "D_changelog_mor_v6", "D_changelog_cow_v9", "D_changelog_cow_v6"]

@@ -61,7 +61,7 @@ def contents(path: pathlib.Path) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *GLOBAL], ids=lambda kind: "-".join(map(str, kind)))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 def test_stream_gives_the_table_that_a_table_gives(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: Kind
 ) -> None:
@@ -220,6 +220,7 @@ def peak(tmp_path: pathlib.Path, index: str, operation: str, held: int) -> tuple
     return most, total, rows
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.thorough
 @pytest.mark.parametrize(("index", "operation"), [("bucket", "upsert"), ("simple", "upsert"), ("simple", "insert")])
 def test_memory_is_bounded_by_a_file_group(tmp_path: pathlib.Path, index: str, operation: str) -> None:

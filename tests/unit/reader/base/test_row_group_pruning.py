@@ -143,6 +143,7 @@ def write(folder: SliceFolder, groups: list[list[dict[str, Any]]], *, drop: str 
     folder.base = FileRef(path.name, path.stat().st_size)
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FILTERS, st.lists(GROUP, min_size=1, max_size=4), WRITING, st.integers(0, 8))
 def test_pruned_reads_are_filtered_full_reads(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -72,6 +73,7 @@ def folded(state: Rows, changes: list[dict[str, Any]]) -> Rows:
     return state
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=60, deadline=None)
 @given(
     base=st.lists(KEYS, unique=True, max_size=3),

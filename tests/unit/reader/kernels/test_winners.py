@@ -89,6 +89,7 @@ def test_hashes_spread() -> None:
     assert longest < 200
 
 
+@pytest.mark.exhaustive
 def test_no_index_leaves_its_array(tmp_path: pathlib.Path) -> None:
     """numba's own bounds checks, in a process and with a cache of its own (a warm cache ignores the switch)."""
     program = f"""
