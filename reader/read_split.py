@@ -22,6 +22,7 @@ from penstock.proto.model.splits import FORMAT_VERSION, Origin, RowGroupRun, Sca
 from penstock.reader.base.file import BaseFile
 from penstock.reader.base.row_group_stats import RowGroupFilter, kept_by, range_of
 from penstock.reader.base.split_file import open_base
+from penstock.reader.kernels.choice import KERNELS
 from penstock.reader.output_schema import output_schema
 from penstock.reader.split.context import ReadOptions, SplitContext
 from penstock.reader.split.emit import BatchFinisher, SplitBatch
@@ -69,6 +70,8 @@ def read_split(
     SchemaMismatch, UnsupportedFeature, StorageError, each naming table and file; OutOfMemory.
     """
     options = options or ReadOptions()
+    if options.compiled is None:
+        options = replace(options, compiled=KERNELS.for_split(split))
     tally = tally or SplitTally()
     _check_version("scan", scan.format_version)
     _check_version("split", split.format_version)

@@ -150,3 +150,9 @@ def logs_as_before() -> Iterator[None]:
     yield
     logger.handlers[:], logger.propagate = handlers, propagate
     logger.setLevel(level)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernels() -> None:
+    """Reads by the compiled kernels, as a process does that reads much (`reader.kernels.choice`)."""
+    import penstock.reader.kernels.cache  # noqa: F401 - this is what a process that uses them has done

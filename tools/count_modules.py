@@ -54,7 +54,9 @@ def main() -> None:
         )
     single = [name for name in modules if len(importers[name]) <= 1]
     entries = [
-        name for name in single if importers[name] <= {"penstock.engine.cli.main"} or _is_public(importers[name])
+        name
+        for name in single
+        if importers[name] <= {"penstock.engine.cli.command_line"} or _is_public(importers[name])
     ]
     print(
         f"{len(modules)} modules in {len(sizes)} folders; {len(single)} with at most one importer, "

@@ -86,16 +86,19 @@ def kernel_finding() -> Finding:
 
 def cached_kernels() -> tuple[int, int]:
     """The number of kernels with valid machine code in the cache, and the number of all kernels."""
+    from penstock.reader.kernels.compilation import Kernel
+
     package = importlib.import_module("penstock.reader.kernels")
     modules = [
         importlib.import_module(f"{package.__name__}.{module.name}") for module in iter_modules(package.__path__)
     ]
     caches: dict[int, Any] = {}
     for module in modules:
-        for value in vars(module).values():
-            cache_file = getattr(getattr(value, "_cache", None), "_cache_file", None)
+        for value in list(vars(module).values()):
+            kernel = value.dispatcher() if isinstance(value, Kernel) else value
+            cache_file = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
             if cache_file is not None:
-                caches[id(value)] = cache_file
+                caches[id(kernel)] = cache_file
     return sum(bool(_index_of(cache_file)) for cache_file in caches.values()), len(caches)
 
 

@@ -105,7 +105,7 @@ class _Comparison:
     def rewritten(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
         """The commit wrote a new base file: its own rows are new, and row counts show whether others are gone."""
         written, rows_after = self._written(after)
-        keys, numbers = number_keys(_keys(written), compiled=self.states.context.options.compiled)
+        keys, numbers = number_keys(_keys(written), compiled=self.states.context.options.by_kernels)
         old, old_numbers, rows_before = rows_of_keys(self.states.before(before, self.columns), keys)
         if old is not None:  # some rows of a key that the base holds twice may stay
             same_keys, same_numbers, _ = rows_of_keys(self.states.after(after, IDENTITY), keys)
@@ -147,7 +147,7 @@ class _Comparison:
                 pending = []
         if pending:
             absent.append(self._absent(pending, after))
-        keys, _ = number_keys(absent, compiled=self.states.context.options.compiled)
+        keys, _ = number_keys(absent, compiled=self.states.context.options.by_kernels)
         for batch in self.states.before(before, self.columns):
             rows = keys.match(batch.column(RECORD_KEY), 0).rows
             if len(rows):
@@ -168,7 +168,7 @@ class _Comparison:
 
     def _absent(self, keys: list[pa.Array], after: SliceFiles) -> pa.Array:
         """The keys that the state after does not have."""
-        table, numbers = number_keys(keys, compiled=self.states.context.options.compiled)
+        table, numbers = number_keys(keys, compiled=self.states.context.options.by_kernels)
         seen = np.zeros(table.count, bool)
         for batch in self.states.after(after, (RECORD_KEY,)):
             seen[table.match(batch.column(RECORD_KEY), 0).numbers] = True

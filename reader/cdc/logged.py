@@ -93,7 +93,7 @@ class LoggedChanges:
     def _block(self, data: pa.Buffer, block: LogBlock, path: str, chosen: Collection[ChangeKind]) -> ChangeBatch:
         place = BlockPlace(self.states.scan.table, path, block.offset, block.header.instant_time)
         schema = parse_logged_schema(block.header.schema_json, str(place))
-        compiled = self.states.context.options.compiled
+        compiled = self.states.context.options.by_kernels
         begin, end = record_bounds(data, place, block.content_start, block.content_end, compiled=compiled)
         kinds = _kinds(data, begin, end, schema, place)
         order = np.argsort(np.where(kinds == ChangeKind.DELETE, 0, 1), kind="stable")
@@ -200,7 +200,7 @@ class _Decoding:
                 "requires one: the mode was changed since; use cdcFormat on a later range, or restore the mode"
             )
         changed_keys = self._keys().filter(pa.array(has))
-        keys, numbers = number_keys([changed_keys], compiled=states.context.options.compiled)
+        keys, numbers = number_keys([changed_keys], compiled=states.context.options.by_kernels)
         columns = tuple(dict.fromkeys((*self.changes.columns, RECORD_KEY)))
         state_rows, matched, _ = rows_of_keys(
             (states.before if side == "before" else states.after)(files, columns), keys
@@ -254,7 +254,7 @@ class _Decoding:
             flat.writer,
             names,
             with_markers,
-            compiled=self.changes.states.context.options.compiled,
+            compiled=self.changes.states.context.options.by_kernels,
             where=str(self.place),
         )
         for batch in decoder.decode(self.data, self.begin[mine], self.end[mine], self.place):

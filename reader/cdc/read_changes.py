@@ -74,7 +74,7 @@ def _rows(states: States, changes: ChangesReadSchema) -> Iterator[pa.RecordBatch
             continue
         with states.context.tally.phase("emit"):
             if changes.format is ChangeFormat.HUDI:
-                rows = hudi_rows(batch, states.step, changes.carried, compiled=states.context.options.compiled)
+                rows = hudi_rows(batch, states.step, changes.carried, compiled=states.context.options.by_kernels)
             else:
                 rows = change_rows(batch, states.step, first, changes.carried)
             if changes.completion is not None:

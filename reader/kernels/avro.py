@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.reader.kernels.cache import compiled_lean, inlined
+from penstock.reader.kernels.compilation import compiled_lean, inlined
 
 # Operations on a field: decode it into a lane (wide: 8 bytes a row, narrow: 4, small: 1, text: bytes) ...
 LONG: Final = 0  # wide

@@ -31,26 +31,13 @@ _FunctionCache: Any = caching.FunctionCache
 _check_index: Any = cgutils.do_boundscheck
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compiles `function` as a kernel at its first call. It runs without the GIL and is cached in `cache_folder`.
-
-    Compiled code has no bounds checks: the kernel itself must stay inside its arrays.
-    """
-    return _kept(_njit(nogil=True)(function), function)
-
-
-def compiled_lean(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Like `compiled`, for a kernel that allocates no array: without reference counts on its arguments.
-
-    With them, every call of a helper with an array updates an atomic counter, at four times the cost of the loop.
-    """
-    return _kept(_njit(nogil=True, _nrt=False)(function), function)
-
-
-def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is inlined into each call in `compiled_lean` kernels of the same file."""
-    piece: Callable[..., Any] = _njit(nogil=True, _nrt=False, forceinline=True)(function)
-    return piece
+def built(function: Callable[..., Any], *, is_kept: bool, **numba_options: bool) -> Any:
+    """numba's function, which is compiled at its first call. `is_kept`: its machine code is cached."""
+    kernel = _njit(**numba_options)(function)
+    if is_kept:
+        with contextlib.suppress(RuntimeError):  # numba takes this as "no folder": the kernel stays in memory
+            kernel._cache = _KernelCache(function)
+    return kernel
 
 
 def check_word(context: Any, builder: Any, array: Any, at: Any) -> None:
@@ -59,12 +46,6 @@ def check_word(context: Any, builder: Any, array: Any, at: Any) -> None:
         size = builder.extract_value(array.shape, 0)
         _check_index(context, builder, at, size)
         _check_index(context, builder, builder.add(at, at.type(7)), size)
-
-
-def _kept(kernel: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    with contextlib.suppress(RuntimeError):  # numba takes this as "no folder": the kernel stays in memory
-        kernel._cache = _KernelCache(function)
-    return kernel  # type: ignore[no-any-return]
 
 
 def cache_folder(source_file: str) -> Path | None:

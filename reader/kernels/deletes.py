@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.reader.kernels.cache import compiled_lean, inlined
+from penstock.reader.kernels.compilation import compiled_lean, inlined
 
 # As in `table.log.delete_list`, repeated because a kernel is compiled again only if its own file changes.
 NULL: Final = 0

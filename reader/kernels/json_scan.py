@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.reader.kernels.cache import compiled_lean, inlined
+from penstock.reader.kernels.compilation import compiled_lean, inlined
 
 # Kinds of values of a column. ABSENT: no such name, or null.
 ABSENT: Final = 0

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.reader.kernels.cache import compiled_lean, inlined
+from penstock.reader.kernels.compilation import compiled_lean, inlined
 
 # The kinds of `json_scan`: a kernel's file contains everything that it uses.
 _ABSENT: Final = 0

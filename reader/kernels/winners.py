@@ -21,7 +21,8 @@ from numba import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from penstock.reader.kernels.cache import check_word, compiled_lean, inlined
+from penstock.reader.kernels.cache import check_word
+from penstock.reader.kernels.compilation import compiled_lean, inlined
 
 EMPTY: Final = np.int64(-1)
 _LOW_32: Final = np.int64(0xFFFFFFFF)

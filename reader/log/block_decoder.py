@@ -27,7 +27,7 @@ class BlockDecoder:
 
     def __init__(self, files: LogFiles, context: SplitContext) -> None:
         self._files, self._scan, self._schema = files, context.scan, context.schema
-        self._compiled = context.options.compiled
+        self._compiled = context.options.by_kernels
         self._decoders: dict[tuple[int, tuple[str, ...]], AvroDecoder] = {}
         self._writers: dict[tuple[str, tuple[HistoryField, ...] | None], RecordSchema] = {}
 

@@ -108,7 +108,7 @@ def unmerged_records(context: SplitContext) -> Iterator[pa.RecordBatch]:
                 yield from decoder.decode(counted, schema.stored, *decoder.bounds(counted))
                 continue
             content = memoryview(files.data(counted.log))[counted.block.content_start : counted.block.content_end]
-            decode_list = _compiled_decoder() if context.options.compiled else decode_delete_list
+            decode_list = _compiled_decoder() if context.options.by_kernels else decode_delete_list
             keys = decode_deletes(content, counted.place, decode_list).keys
             columns = [_of_delete(name, keys, stored) for name in stored.names]
             yield pa.RecordBatch.from_arrays(columns, schema=stored)
@@ -154,7 +154,7 @@ class _LogReader:
     def __init__(self, files: LogFiles, context: SplitContext) -> None:
         self._files, self._context = files, context
         self._scan, self._split, self._schema = context.scan, context.split, context.schema
-        self._compiled = context.options.compiled
+        self._compiled = context.options.by_kernels
         self._blocks = BlockDecoder(files, context)
         self._marks_held = False
 

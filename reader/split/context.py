@@ -20,8 +20,14 @@ class ReadOptions:
 
     batch_rows: int = 32768
     """The most rows of a batch, 1 to 2^24."""
-    compiled: bool = True
-    """Whether the compiled kernels are used. Without them fastavro and Arrow functions do the same work."""
+    compiled: bool | None = None
+    """Whether the compiled kernels are used; None: as `kernels.choice` decides. Without them fastavro and Arrow
+    functions do the same work."""
+
+    @property
+    def by_kernels(self) -> bool:
+        """Whether the compiled kernels are used, as they are without a choice."""
+        return self.compiled is not False
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch_rows <= MAX_BATCH_ROWS:

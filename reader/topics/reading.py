@@ -101,7 +101,7 @@ def read_topic(
         topic_range=topic_range,
         read_schema=read_schema,
         decoder=chunks_of(
-            read_schema, scan.table, reading.registry, reading.access.registry_url, compiled=options.compiled
+            read_schema, scan.table, reading.registry, reading.access.registry_url, compiled=options.by_kernels
         ),
         dead_letters_to=dead_letters(reading.access, topic_range, topic_range.first + start, scan.table),
         tally=tally,

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.model.queries import PlanRequest, Query
-from penstock.reader.read_split import output_schema, read_split
+from penstock.reader.read_split import ReadOptions, output_schema, read_split
 from penstock.table.hudi_table import open_table
 from tests.golden.rows import canonical_texts
 
@@ -27,10 +27,10 @@ DUMPED = "B_v6_cdc_types_cow/cdc_01"
 result for the same range (`cdc_01__r120`) is right, and counted."""
 
 
-def rows_of(path: pathlib.Path, query: Query, **more: Any) -> pa.Table:
+def rows_of(path: pathlib.Path, query: Query, *, options: ReadOptions | None = None, **more: Any) -> pa.Table:
     """Penstock's rows for a query, read split by split."""
     plan = plan_request(open_table(str(path)), path.name, PlanRequest(table=path.name, query=query, **more))
-    batches = [part.batch for split in plan.splits for part in read_split(plan.scan, split)]
+    batches = [part.batch for split in plan.splits for part in read_split(plan.scan, split, options=options)]
     return pa.Table.from_batches(batches, output_schema(plan.scan))
 
 

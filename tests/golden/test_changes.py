@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from penstock.reader.read_split import ReadOptions
 from tests.golden.catalogue import Entry, counted_changes
 from tests.golden.changes import DUMPED, hudi_changes, lost_decimals, rows_of
 
@@ -28,11 +29,13 @@ class Golden(Protocol):
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES if str(entry) != DUMPED], ids=str)
 def test_entry(golden: Golden, entry: Entry) -> None:
     expected_rows = golden.expected(entry.case, entry.query_id)
-    rows = rows_of(golden.table(entry.case), entry.query)
-    assert rows.schema.names == ["op", "ts_ms", "before", "after"]
     lost = lost_decimals(expected_rows)
-    needed, actual = hudi_changes(expected_rows, lost), hudi_changes(rows, lost)
-    assert (needed - actual, actual - needed) == (Counter(), Counter())
+    needed = hudi_changes(expected_rows, lost)
+    for compiled in (True, False):
+        rows = rows_of(golden.table(entry.case), entry.query, options=ReadOptions(compiled=compiled))
+        assert rows.schema.names == ["op", "ts_ms", "before", "after"]
+        actual = hudi_changes(rows, lost)
+        assert (needed - actual, actual - needed) == (Counter(), Counter()), compiled
 
 
 def test_entries_are_complete_except_the_one_with_memory_dumps(golden: Golden) -> None:

@@ -14,7 +14,8 @@ import pytest
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.errors import CorruptBlock, CorruptFile, PositionExpired
 from penstock.proto.model.queries import PlanRequest, Query, Snapshot
-from penstock.reader.read_split import output_schema, read_split
+from penstock.proto.model.splits import Plan
+from penstock.reader.read_split import ReadOptions, output_schema, read_split
 from penstock.table.hudi_table import open_table
 from tests.golden.catalogue import Entry, counted_entries
 from tests.golden.rows import difference
@@ -42,11 +43,19 @@ class Golden(Protocol):
     def expected(self, name: str, query_id: str) -> pa.Table: ...
 
 
-def rows_of(path: pathlib.Path, query: Query, **more: Any) -> pa.Table:
-    """Penstock's rows for a query, read split by split."""
-    plan = plan_request(open_table(str(path)), path.name, PlanRequest(table=path.name, query=query, **more))
-    batches = [part.batch for split in plan.splits for part in read_split(plan.scan, split)]
+def plan_of(path: pathlib.Path, query: Query, **more: Any) -> Plan:
+    return plan_request(open_table(str(path)), path.name, PlanRequest(table=path.name, query=query, **more))
+
+
+def rows_of_plan(plan: Plan, options: ReadOptions | None = None) -> pa.Table:
+    """Penstock's rows, read split by split."""
+    batches = [part.batch for split in plan.splits for part in read_split(plan.scan, split, options=options)]
     return pa.Table.from_batches(batches, output_schema(plan.scan))
+
+
+def rows_of(path: pathlib.Path, query: Query, **more: Any) -> pa.Table:
+    """Penstock's rows for a query."""
+    return rows_of_plan(plan_of(path, query, **more))
 
 
 def expected_rows(golden: Golden, entry: Entry) -> pa.Table:
@@ -66,8 +75,10 @@ def test_entry(golden: Golden, entry: Entry) -> None:
         with pytest.raises(PositionExpired):
             rows_of(golden.table(entry.case), entry.query)
         return
-    actual = rows_of(golden.table(entry.case), entry.query, columns_by_name=entry.columns_by_name)
-    assert difference(actual, expected_rows(golden, entry)) == ""
+    plan = plan_of(golden.table(entry.case), entry.query, columns_by_name=entry.columns_by_name)
+    expected = expected_rows(golden, entry)
+    for compiled in (True, False):
+        assert difference(rows_of_plan(plan, ReadOptions(compiled=compiled)), expected) == "", compiled
 
 
 def test_catalogue_has_every_entry() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
+from penstock.engine.cli.command_line import command_line
 from penstock.engine.cli.examples import EXAMPLES
-from penstock.engine.cli.main import app
 from penstock.proto.options.registry import OPTIONS
 from reference.rendering import Page, code, described, table
 
@@ -23,7 +23,7 @@ _OPTIONS = {option.python_name: option for option in OPTIONS}
 
 def page() -> Page:
     """The page."""
-    root: Any = typer.main.get_command(app)
+    root: Any = typer.main.get_command(command_line())
     every = list(commands(root, ()))
     overview = table(
         ("command", "what it does"),

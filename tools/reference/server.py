@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
-from penstock.engine.cli.main import app
+from penstock.engine.cli.command_line import command_line
 from penstock.enumerator.server.config import catalogs, settings
 from penstock.enumerator.server.config.fields import camel
 from penstock.enumerator.server.config.load import environment_variables
@@ -113,6 +113,6 @@ def default(field: Field[Any]) -> str:
 
 def serve_flags() -> dict[str, str]:
     """Field -> the flag of `penstock serve` that sets it."""
-    command: Any = typer.main.get_command(app)
+    command: Any = typer.main.get_command(command_line())
     params = command.commands["serve"].params
     return {FLAGS.get(each.name, each.name): f"{each.opts[0]} {each.metavar or ''}".strip() for each in params}

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.reader.kernels.cache import compiled_lean
+from penstock.reader.kernels.compilation import compiled_lean
 
 MAX_LONG_BYTES: Final = 10
 """The most bytes of a long."""

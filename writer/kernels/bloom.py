@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.reader.kernels.cache import compiled_lean, inlined
+from penstock.reader.kernels.compilation import compiled_lean, inlined
 
 _LOW_32: Final = np.int64(0xFFFFFFFF)
 _FACTOR: Final = np.int64(0x5BD1E995)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import ConfigurationError, InvariantViolation
-from penstock.reader.kernels.cache import compiled_lean, inlined
+from penstock.reader.kernels.compilation import compiled_lean, inlined
 
 _LOW_32: Final = np.int64(0xFFFFFFFF)
 _COMMA: Final = 44

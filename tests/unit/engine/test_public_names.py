@@ -149,7 +149,7 @@ def test_completion_shows_the_public_names_also_after_imports_of_internals() -> 
         "first = dir(penstock)\n"
         "penstock.read, penstock.Consumer, penstock.open_table\n"
         "penstock.spark.with_source_watermark, penstock.spark.register\n"
-        "import penstock.engine.cli.main, penstock.table.columns\n"
+        "import penstock.engine.cli.command_line, penstock.table.columns\n"
         "print(json.dumps([first, dir(penstock), dir(penstock.errors), dir(penstock.spark)]))"
     )
     assert names == [NAMES, NAMES, ERROR_NAMES, SPARK_NAMES]

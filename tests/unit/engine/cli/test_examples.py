@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer.main
 
+from penstock.engine.cli.command_line import command_line
 from penstock.engine.cli.examples import EXAMPLES
-from penstock.engine.cli.main import app
 
 if TYPE_CHECKING:
     from tests.unit.engine.cli.command_line import Cli
 
-ROOT: Any = typer.main.get_command(app)
+ROOT: Any = typer.main.get_command(command_line())
 NO_REPORT = {"work", "groups delete", "tables add", "tables remove", "serve", "flight", "demo"}
 """Commands without output for scripts: they print nothing, an address or a demonstration."""
 ROWS = {"read", "tail"}

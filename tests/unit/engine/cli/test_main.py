@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 import typer
 
-from penstock.engine.cli import main
+from penstock.engine.cli import command_line, main
 from penstock.engine.cli.shell import Shell, given_options, start_logs, working
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options.registry import OPTIONS, EntryPoint, Option
@@ -135,10 +135,10 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """`penstock timeline TABLE` raises the error class named TABLE."""
     app = typer.Typer()
     errors = {"interrupt": KeyboardInterrupt(), "pipe": BrokenPipeError(), "bug": ZeroDivisionError("0")}
-    app.callback()(main.settings)
+    app.callback()(command_line.settings)
     app.command("timeline")(lambda table: failing(errors[table]))
     app.command("read")(lambda: None)
-    monkeypatch.setattr(main, "app", app)
+    monkeypatch.setattr(command_line, "command_line", lambda only: app)
 
 
 @pytest.mark.usefixtures("fails")
@@ -149,7 +149,7 @@ class TestEndings:
         assert cli("timeline", "interrupt").code == 130
 
     def test_closed_pipe_prints_nothing(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(main, "_stdout_closed", lambda: 0)
+        monkeypatch.setattr(command_line, "stdout_closed", lambda: 0)
         result = cli("timeline", "pipe")
         assert (result.code, result.stderr) == (0, "")
 

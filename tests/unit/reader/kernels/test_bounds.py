@@ -21,7 +21,7 @@ GUARD = " or row >= len(kinds)"
 
 TINY = """
 import numpy as np
-from penstock.reader.kernels.cache import compiled_lean, inlined
+from penstock.reader.kernels.compilation import compiled_lean, inlined
 from penstock.reader.kernels.json_text import _word as copy_word
 from penstock.reader.kernels.winners import _word as load_word
 

@@ -14,7 +14,7 @@ import pytest
 from penstock.reader.kernels.cache import cache_folder
 
 SOURCE = """
-from penstock.reader.kernels.cache import compiled_lean, inlined
+from penstock.reader.kernels.compilation import compiled_lean, inlined
 
 @inlined
 def _twice(number):
@@ -150,6 +150,7 @@ def test_damaged_cache_only_costs_the_compilation(imported: Importer, places: Pa
 
 def test_cache_that_can_no_longer_be_written(imported: Importer, places: Path) -> None:
     module = imported()
+    module.answer.dispatcher()
     folder = places / "modules" / "__pycache__"
     folder.rmdir()
     block(folder)

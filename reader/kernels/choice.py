@@ -1,0 +1,56 @@
+"""Decides whether a split is read by the compiled kernels, or by fastavro and Arrow functions with the same rows.
+
+A process that calls a kernel imports numba and loads machine code, which takes half a second of processor time; in a
+new installation it compiles for seconds. For a few records the slower functions have ended before.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from penstock.proto.model.splits import Split, WholeFile
+
+SLOW_BYTES: Final = 256 << 10
+"""The bytes of records that a process reads without kernels, in all its splits together."""
+BASE_BYTES_FOR_ONE: Final = 128
+"""Bytes of a base file that count as one byte of a log: only their keys are compared with the log's."""
+
+
+def kernels_are_loaded() -> bool:
+    """Whether this process has paid for the kernels already."""
+    return "penstock.reader.kernels.cache" in sys.modules
+
+
+class KernelChoice:
+    """The choices of a process, each final for its split."""
+
+    def __init__(self, are_loaded: Callable[[], bool] = kernels_are_loaded) -> None:
+        self._are_loaded, self._left_bytes, self._lock = are_loaded, SLOW_BYTES, threading.Lock()
+
+    def for_split(self, split: Split) -> bool:
+        """Whether the split is read by the kernels: the others have read enough, or the kernels are loaded."""
+        if self._are_loaded():
+            return True
+        cost = slow_bytes(split)
+        with self._lock:
+            if cost > self._left_bytes:
+                return True
+            self._left_bytes -= cost
+            return False
+
+
+def slow_bytes(split: Split) -> int:
+    """The bytes of a split that kernels decode or compare: a part of a base file with logs, none of one without."""
+    if not isinstance(split.part, WholeFile):
+        return 0 if split.base else split.size_bytes
+    if not split.logs:
+        return 0
+    base_bytes = split.base.size_bytes if split.base else 0
+    return sum(log.size_bytes for log in split.logs) + base_bytes // BASE_BYTES_FOR_ONE
+
+
+KERNELS: Final = KernelChoice()
+"""The choices of this process."""

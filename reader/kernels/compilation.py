@@ -1,0 +1,54 @@
+"""Marks functions as kernels. numba is imported, and a file's kernels are compiled or loaded, at the first call of one.
+
+The import of numba takes a third of a second, and each kernel that is loaded from the cache some hundredths: a process
+that calls no kernel pays neither.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+_lock = threading.Lock()
+
+
+class Kernel:
+    """A function that is compiled at its first call, together with the other functions of its file."""
+
+    def __init__(self, function: Callable[..., Any], *, is_inlined: bool = False, **numba_options: bool) -> None:
+        self._function, self._is_inlined, self._numba_options = function, is_inlined, numba_options
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Replaces the kernels of the file by numba's functions, and calls this one."""
+        return self.dispatcher()(*arguments)
+
+    def dispatcher(self) -> Any:
+        """numba's function. A name that was imported before the first call still refers to this object."""
+        names = self._function.__globals__
+        with _lock:
+            if names.get(self._function.__name__) is self:
+                for name, kernel in [item for item in names.items() if isinstance(item[1], Kernel)]:
+                    names[name] = kernel._built()  # numba resolves the functions that a kernel calls by these names
+        return names[self._function.__name__]
+
+    def _built(self) -> Any:
+        from penstock.reader.kernels import cache
+
+        return cache.built(self._function, is_kept=not self._is_inlined, **self._numba_options)
+
+
+def compiled_lean(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that allocates no array. It runs without the GIL, and its machine code is cached in
+    `cache.cache_folder`.
+
+    Compiled code has no bounds checks: the kernel itself must stay inside its arrays. It takes no reference counts on
+    its arguments: with them, every call of a helper with an array updates an atomic counter, at four times the cost of
+    the loop.
+    """
+    return Kernel(function, nogil=True, _nrt=False)
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is inlined into each call in `compiled_lean` kernels of the same file."""
+    return Kernel(function, is_inlined=True, nogil=True, _nrt=False, forceinline=True)
