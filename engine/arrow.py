@@ -129,9 +129,9 @@ def read(
     """The rows of a table, streamed: the schema is known at once, splits are read by `threads` threads in plan order.
 
     `table` is a path or URI; with `server` (HOST:PORT) the name of a table that it serves. `query` is snapshot (the
-    default; with `as_of` as of that requested time), read_optimized, incremental: the rows written by the instants of
-    (`after`, `upto`], bounded by order key, as the range's end left them; or cdc: each change by them, in the order
-    of `_change_seq` within a file group (`cdc_format`: rows or hudi). `columns` empty means all.
+    default) or read_optimized, both with `as_of` as of that requested time; incremental: the rows written by the
+    instants of (`after`, `upto`], bounded by order key, as the range's end left them; or cdc: each change by them, in
+    the order of `_change_seq` within a file group (`cdc_format`: rows or hudi). `columns` empty means all.
     Times are text, a `datetime` (that millisecond; in the timeline's zone if it has none) or a `date` (that day as a
     whole: `upto` and `as_of` include it, `after` begins after it). `where` is SQL text, a
     `pyarrow.compute.Expression`, or a list of (column, operator, value) as in `pyarrow.parquet`. `limit` is exact.

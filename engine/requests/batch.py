@@ -90,9 +90,8 @@ def query_of(table: str, options: ParsedOptions, describe: Describe) -> Query:
             )
     if options.as_of is None:
         return ReadOptimized() if options.query == "read_optimized" else Snapshot()
-    if options.query == "read_optimized":
-        raise ConfigurationError("option asOf goes with query=snapshot: got query=read_optimized")
-    return SnapshotAsOf(requested_time("asOf", options.as_of, _zone(table, options, describe)))
+    instant = requested_time("asOf", options.as_of, _zone(table, options, describe))
+    return SnapshotAsOf(instant, base_files_only=options.query == "read_optimized")
 
 
 def no_files_warning(request: PlanRequest, splits: int) -> str:

@@ -128,8 +128,10 @@ def select(query: Query, facts: TimelineFacts) -> tuple[Selection, ...]:
             return (Selection(view=Everything(), commit_range=_up_to_newest(facts)),)
         case ReadOptimized():
             return (Selection(view=Everything(), commit_range=_up_to_newest(facts), base_files_only=True),)
-        case SnapshotAsOf(instant):
-            return (Selection(view=RequestedUpTo(instant), commit_range=_up_to_instant(instant, facts)),)
+        case SnapshotAsOf(instant, base_files_only):
+            commit_range = _up_to_instant(instant, facts)
+            view = RequestedUpTo(instant)
+            return (Selection(view=view, commit_range=commit_range, base_files_only=base_files_only),)
         case Incremental():
             return _incremental(query, facts)
         case Changes():

@@ -27,8 +27,10 @@ def set_query(message: pb.OpenPlanRequest, query: Query) -> None:
     match query:
         case Snapshot():
             message.snapshot.CopyFrom(pb.Snapshot())
-        case SnapshotAsOf(instant):
+        case SnapshotAsOf(instant, base_files_only=False):
             message.snapshot_as_of.CopyFrom(pb.SnapshotAsOf(instant=instant))
+        case SnapshotAsOf(instant):
+            message.read_optimized_as_of.CopyFrom(pb.SnapshotAsOf(instant=instant))
         case ReadOptimized():
             message.read_optimized.CopyFrom(pb.ReadOptimized())
         case Incremental(after, upto, without):
@@ -63,6 +65,9 @@ def query_from_message(what: str, message: pb.OpenPlanRequest) -> Query:
             return SnapshotAsOf(check.instant(what, "snapshot_as_of.instant", message.snapshot_as_of.instant))
         case "read_optimized":
             return ReadOptimized()
+        case "read_optimized_as_of":
+            instant = message.read_optimized_as_of.instant
+            return SnapshotAsOf(check.instant(what, "read_optimized_as_of.instant", instant), base_files_only=True)
         case "incremental":
             return Incremental(*_span(what, "incremental", message.incremental))
         case "changes":
@@ -73,7 +78,10 @@ def query_from_message(what: str, message: pb.OpenPlanRequest) -> Query:
         case "topic_ranges":
             return _topic_ranges(what, message)
         case None:
-            known = "snapshot, snapshot_as_of, read_optimized, incremental, changes, snapshot_part or topic_ranges"
+            known = (
+                "snapshot, snapshot_as_of, read_optimized, read_optimized_as_of, incremental, changes, snapshot_part "
+                "or topic_ranges"
+            )
             raise check.breach(what, "query", "no query kind that this build knows", known)
         case other:
             raise InvariantViolation(f"the stubs know query kind {other!r}, the codec does not")

@@ -26,6 +26,8 @@ class SnapshotAsOf:
 
     instant: InstantTime
     """The requested time."""
+    base_files_only: bool = False
+    """Whether the rows are those of base files alone, as of `ReadOptimized`."""
 
 
 @dataclass(frozen=True, slots=True)

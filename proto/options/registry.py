@@ -86,7 +86,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         name="asOf",
         type=Time(),
         entry_points=READS,
-        doc="Time travel: the snapshot as of this *requested* time, as Hudi's `as.of.instant`.",
+        doc="Time travel: the snapshot, or the rows of base files, as of this *requested* time, as Hudi's "
+        "`as.of.instant`.",
     ),
     Option(
         name="columns",

@@ -6,11 +6,8 @@ that calls no kernel pays neither.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
-
-_lock = threading.Lock()
 
 
 class Kernel:
@@ -26,10 +23,10 @@ class Kernel:
     def dispatcher(self) -> Any:
         """numba's function. A name that was imported before the first call still refers to this object."""
         names = self._function.__globals__
-        with _lock:
-            if names.get(self._function.__name__) is self:
-                for name, kernel in [item for item in names.items() if isinstance(item[1], Kernel)]:
-                    names[name] = kernel._built()  # numba resolves the functions that a kernel calls by these names
+        if names.get(self._function.__name__) is self:
+            kernels = [(name, value) for name, value in names.items() if isinstance(value, Kernel)]
+            # At once, for other threads: numba resolves the functions that a kernel calls by these names.
+            names.update({name: kernel._built() for name, kernel in kernels})
         return names[self._function.__name__]
 
     def _built(self) -> Any:

@@ -72,6 +72,7 @@ def test_blocks_of_a_page_run_in_order(
     follow(page, page_blocks, world, monkeypatch)
 
 
+@pytest.mark.sampled(99)
 @pytest.mark.parametrize("page_blocks", list(followed_pages(with_ray=True)))
 def test_blocks_of_a_page_with_ray_run_in_order(
     page_blocks: list[Block],

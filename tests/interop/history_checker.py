@@ -1,8 +1,8 @@
 """Compares Penstock with Hudi 1.2.0 after each action of a history, query by query.
 
-Expected are Hudi's snapshot, read-optimized and time-travel rows. For a range, expected is Hudi's snapshot as of the
-last instant of the range, reduced to the rows that the instants of the range wrote. Hudi's own ranges are compared too,
-unless `hudi_deviations` predicts that they are wrong. `history_changes` compares change data.
+Expected are Hudi's snapshot and read-optimized rows, and both by time travel. For a range, expected is Hudi's snapshot
+as of the last instant of the range, reduced to the rows that the instants of the range wrote. Hudi's own ranges are
+compared too, unless `hudi_deviations` predicts that they are wrong. `history_changes` compares change data.
 """
 
 from __future__ import annotations
@@ -130,6 +130,7 @@ class HistoryChecker:
             self.compare("read_optimized", {"query": "read_optimized"}, optimized, with_files=True)
         if self.states:
             self.time_travel(self.draw.choice(self.states))
+            self.optimized_as_of(self.draw.choice(self.states))
         written = self.written(step)
         if not written or not self.played_history.history.shape.options.meta_columns:
             return  # rows without meta columns do not contain their instants, and Hudi does not support ranges of them
@@ -229,6 +230,17 @@ class HistoryChecker:
             hudis = otherwise
         newest = state is self.states[-1]
         self.compare("time travel", {"as_of": state.requested}, hudis, with_files=True, may_expire=not newest)
+
+    def optimized_as_of(self, state: State) -> None:
+        """Compares the rows of base files as of a requested time."""
+        options = {"hoodie__datasource__query__type": "read_optimized", "as__of__instant": state.requested}
+        try:
+            hudis = self.hudi.read(self.readable, **options)
+        except RuntimeError as error:
+            self.hudi_failed(f"base files as of {state.requested}", error)
+            return
+        query = {"query": "read_optimized", "as_of": state.requested}
+        self.compare("read-optimized as of", query, hudis, with_files=True, may_expire=state is not self.states[-1])
 
     def compare_hudis_range(self, begin: str, state: State, action: Action | None) -> None:
         """Compares a range with Hudi's own incremental reader, unless its rows are predicted to be wrong."""

@@ -86,6 +86,9 @@ class Serviced:
         if as_of:
             ours = penstock.read(str(self.path), as_of=as_of).read_all()
             self._check_rows(self.hudi.read(self.path, as__of__instant=as_of), ours, f"{what}: as of {as_of}")
+            ours = penstock.read(str(self.path), query="read_optimized", as_of=as_of).read_all()
+            of_base_files = {"hoodie__datasource__query__type": "read_optimized", "as__of__instant": as_of}
+            self._check_rows(self.hudi.read(self.path, **of_base_files), ours, f"{what}: base files as of {as_of}")
         if begin:
             instants = self.hudi.instants(self.path)
             (first,) = [item[1] or item[0] for item in instants if item[0] == begin]

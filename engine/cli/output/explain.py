@@ -91,8 +91,9 @@ def _meaning(planned: Plan, query: Query, layout: int) -> str:
             )
         case Snapshot():
             return f"snapshot: every completed instant, {span} by order key ({key})"
-        case SnapshotAsOf(instant=instant):
-            return f"snapshot as of requested time {instant} (inclusive), as Hudi's as.of.instant: {span}"
+        case SnapshotAsOf(instant=instant, base_files_only=base_files_only):
+            what = "read-optimized, the newest base file of each file group," if base_files_only else "snapshot"
+            return f"{what} as of requested time {instant} (inclusive), as Hudi's as.of.instant: {span}"
         case ReadOptimized():
             return f"read-optimized: the newest base file of each file group, no log file: {span}"
         case SnapshotPart(at=at, first=first, end=end):

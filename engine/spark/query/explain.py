@@ -100,8 +100,8 @@ def _range(options: Mapping[str, str]) -> str:
 
 def _of_query(query: Query) -> str:
     match query:
-        case SnapshotAsOf(instant):
-            return f"snapshot as of {instant}"
+        case SnapshotAsOf(instant, base_files_only):
+            return f"{'base files' if base_files_only else 'snapshot'} as of {instant}"
         case ReadOptimized():
             return "base files"
         case Incremental(after=after):

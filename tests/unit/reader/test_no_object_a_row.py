@@ -140,7 +140,7 @@ def changes_read(
 ) -> Iterator[SplitBatch]:
     scan = table.scan(form, [instant(1), instant(2)])
     split = table.split([step(2, ComparedStates(before, after))])
-    return read_split(scan, split, options=ReadOptions(batch_rows=batch_rows))
+    return read_split(scan, split, options=ReadOptions(batch_rows, compiled=True))
 
 
 Group = tuple[ChangeFolder, SliceFiles, SliceFiles]

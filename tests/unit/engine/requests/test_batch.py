@@ -91,6 +91,8 @@ def test_corrupt_data_is_an_error_unless_on_corrupt_is_skip() -> None:
 
 def test_read_optimized() -> None:
     assert plan_request("t", ParsedOptions(query="read_optimized"), Described()).query == ReadOptimized()
+    then = plan_request("t", ParsedOptions(query="read_optimized", as_of="20260101000000000"), Described())
+    assert then.query == SnapshotAsOf(InstantTime("20260101000000000"), base_files_only=True)
 
 
 def test_as_of_is_a_requested_time() -> None:
@@ -162,7 +164,6 @@ class TestRanges:
         (ParsedOptions(after="earliest"), "query=incremental"),
         (ParsedOptions(upto="latest"), "query=incremental"),
         (ParsedOptions(query="read_optimized", after="earliest"), "query=incremental"),
-        (ParsedOptions(query="read_optimized", as_of="20260101000000"), "query=snapshot"),
         (ParsedOptions(query="incremental", after="earliest", as_of="20260101000000"), "query=snapshot"),
     ],
 )

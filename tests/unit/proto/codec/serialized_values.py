@@ -179,7 +179,11 @@ def queries(draw: st.DrawFn) -> Query:
     first, end = sorted([draw(st.integers(0, 2_000_000)), draw(st.integers(0, 2_000_000))])
     form = draw(st.none() | st.sampled_from(ChangeFormat))
     part = SnapshotPart(at=span.upto, first=first, end=end, digest=draw(digests), changes=form)
-    return draw(st.sampled_from([Snapshot(), SnapshotAsOf(draw(instants)), ReadOptimized(), part, *incremental]))
+    return draw(
+        st.sampled_from(
+            [Snapshot(), SnapshotAsOf(draw(instants), draw(st.booleans())), ReadOptimized(), part, *incremental]
+        )
+    )
 
 
 requests = st.builds(
