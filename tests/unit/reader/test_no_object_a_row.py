@@ -132,7 +132,7 @@ def rows_read(table: ChangeFolder, files: SliceFiles, batch_rows: int, **changed
         base_instant=files.base_instant,
         logs=files.logs,
     )
-    return read_split(Scan(**{**value, **changed}), split, options=ReadOptions(batch_rows=batch_rows))
+    return read_split(Scan(**{**value, **changed}), split, options=ReadOptions(batch_rows, compiled=True))
 
 
 def changes_read(

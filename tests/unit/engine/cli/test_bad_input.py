@@ -234,7 +234,6 @@ class TestNoTable:
         (["--after", "earliest"], "query=incremental"),
         (["--as-of", "20261399"], "20261399"),
         (["--as-of", "2026-01-31", "--option", "timelineTimezone=Mars"], "Mars"),
-        (["--as-of", "20260131235959000", "--query", "read_optimized"], "asOf"),
         (["--as-of", "20260131", "--option", "asOf=20260131"], "options --as-of and asOf both set asOf: [^,]*$"),
         (["--on-corrupt", "skipp"], "did you mean skip"),
         (["--batch-rows", "0"], "--batch-rows"),
