@@ -188,3 +188,47 @@ def test_savepoint_while_a_compaction_is_pending(
     hudi.write(path, HUDIS_COLUMNS, [["a", 8, 8, "riga"]], options)
     for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
         assert rows_of(rows) == [("a", 3, 3, "oslo"), ("a", 8, 8, "riga")]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("version", [9, 6])
+@pytest.mark.parametrize("fails_first", [False, True])
+def test_penstock_restores_where_hudi_fails_after_a_late_compaction(
+    hudi: Any, tmp_path: pathlib.Path, version: int, fails_first: bool
+) -> None:
+    """A compaction completed after a write that was requested after it: Hudi rolls the compaction back first."""
+    path = tmp_path / "trip"
+    create_table(
+        str(path),
+        SCHEMA,
+        record_key="id",
+        partition_by="city",
+        ordering="seq",
+        table_type="merge_on_read",
+        table_version=version,
+        index="bucket",
+        buckets=3,
+        name="trip",
+    )
+
+    def put(n: int) -> str:
+        return write(str(path), table_of([("a", n, n, "oslo")])).instant
+
+    put(1)
+    saved = savepoint(str(path), put(2)).instant
+    put(3)
+    compact(str(path), schedule_only=True)
+    put(4)
+    compact(str(path), run_only=True)
+    if fails_first:
+        with pytest.raises(RuntimeError, match="please rollback greater commits first"):
+            hudi.script(
+                {"hoodie.metadata.enable": "false"},
+                [f"CALL rollback_to_savepoint(path => '{path}', instant_time => '{saved}')"],
+            )
+    restore(str(path), saved)
+    for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
+        assert rows_of(rows) == [("a", 2, 2, "oslo")]
+    hudi.write(path, HUDIS_COLUMNS, [["a", 5, 5, "oslo"]], hudis_options(version, "merge_on_read", "bucket"))
+    for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
+        assert rows_of(rows) == [("a", 5, 5, "oslo")]

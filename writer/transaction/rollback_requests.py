@@ -26,7 +26,7 @@ def requests_by_markers(table: HudiTable, storage: WritableStorage, requested_ti
     """What the rollback of a pending write removes, by its markers. Attempts at its tasks can create no more files
     then. CorruptFile for a marker of a file that another instant wrote."""
     files = [(marker.partition, marker.file_name) for marker in _last_markers(storage, requested_time)]
-    return _requests(table, storage, requested_time, files)
+    return _requests(table, storage, requested_time, files, cancels=table.properties.layout == 1)
 
 
 def requests_of(table: HudiTable, storage: WritableStorage, instant: Instant) -> tuple[RollbackRequest, ...]:
@@ -34,7 +34,7 @@ def requests_of(table: HudiTable, storage: WritableStorage, instant: Instant) ->
 
     Of a completed write: the files in its metadata, and all others with its instant in the same partitions, such as
     those of attempts. On layout 1 the logs of later writes have the instant of their slice: they go with it, also those
-    of a pending compaction.
+    of a pending compaction. So do the logs of an upgraded table that were written before its upgrade.
     """
     files: dict[tuple[str, str], None] = {}
     partitions: set[str] = set()
@@ -58,7 +58,8 @@ def requests_of(table: HudiTable, storage: WritableStorage, instant: Instant) ->
             name = parse_file_name(info.name)
             if name is not None and name.instant == instant.requested_time:
                 files[partition, info.name] = None
-    return _requests(table, storage, instant.requested_time, files)
+    cancels = table.properties.layout == 1 or instant.is_completed
+    return _requests(table, storage, instant.requested_time, files, cancels=cancels)
 
 
 def late_requests(planned: Sequence[RollbackRequest], marked: Sequence[RollbackRequest]) -> list[RollbackRequest]:
@@ -88,10 +89,10 @@ def _last_markers(storage: WritableStorage, requested_time: str) -> list[Marker]
 
 
 def _requests(
-    table: HudiTable, storage: WritableStorage, requested_time: str, files: Iterable[tuple[str, str]]
+    table: HudiTable, storage: WritableStorage, requested_time: str, files: Iterable[tuple[str, str]], *, cancels: bool
 ) -> tuple[RollbackRequest, ...]:
     """files: (partition, name). On layout 1 a log belongs to the slice in its name, and may have blocks of other
-    writes: a block of its own cancels those of this write."""
+    writes: with `cancels` a block of its own cancels those of this write."""
     removed: dict[GroupId, list[str]] = defaultdict(list)
     cancelled: dict[GroupId, dict[str, int]] = defaultdict(dict)
     for partition, file_name in files:
@@ -101,7 +102,7 @@ def _requests(
         group = (partition, name.file_id)
         if name.instant == requested_time:
             removed[group].append(file_name)
-        elif table.properties.layout == 1 and isinstance(name, LogName) and not name.is_cdc:
+        elif cancels and isinstance(name, LogName) and not name.is_cdc:
             info = storage.file_info(joined(partition, file_name))
             if info is not None:
                 cancelled[group][file_name] = info.size_bytes

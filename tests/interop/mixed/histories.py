@@ -144,6 +144,8 @@ class History:
                     model.compact(compaction)
                 if "clean" in services:
                     self._cleaned()
+                    if self.saved and writers.lacks_files_of(self.saved.instant):
+                        self.saved = None
             case Compaction(part, by_penstock):
                 compacted = writers.compacted(part) if by_penstock else writers.compact(part)
                 if part == "schedule":
@@ -165,7 +167,8 @@ class History:
                 writers.delete_savepoint(self.saved.instant, by_penstock=by_penstock)
                 self.saved = None
             case Restore(by_penstock) if self.saved:
-                writers.restore(self.saved.instant, by_penstock=by_penstock)
+                saved = self.saved.instant
+                writers.restore(saved, by_penstock=by_penstock or not writers.hudi_can_restore(saved))
                 self.states, self.model = [self.saved], copy.deepcopy(self.saved.model)
             case Crash(Write(True, operation, rows) as write, at):
                 instant = writers.killed(operation, rows, at)

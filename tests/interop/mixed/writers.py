@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import pathlib
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 
@@ -93,6 +95,11 @@ def table_of(shape: Shape, rows: tuple[Row, ...]) -> pa.Table:
     return pa.Table.from_pylist(
         [values_of(shape, row) for row in rows], schema_of(shape, max(row.level for row in rows))
     )
+
+
+def content(file: pathlib.Path) -> Any:
+    """The record of a file of Avro's object container format."""
+    return next(fastavro.reader(io.BytesIO(file.read_bytes())))
 
 
 class Writers:
@@ -227,8 +234,7 @@ class Writers:
         """Hudi's compaction; its instant."""
         options = self.options | {"hoodie.compact.inline.max.delta.commits": "1"}
         self._call(options, f"CALL run_compaction(op => '{step}', path => '{self.path}')")
-        folder = self.path / ".hoodie" / ("timeline" if self.shape.version == 9 else "")
-        return max((path.name.partition(".")[0] for path in folder.glob("*.compaction.requested")), default="")
+        return max((path.name.partition(".")[0] for path in self.timeline.glob("*.compaction.requested")), default="")
 
     def can_be_rolled_back(self, instant: str) -> bool:
         """Whether Hudi rolls the newest write back: not if a compaction of the metadata table follows it, or is due,
@@ -237,6 +243,47 @@ class Writers:
         compacted = max((path.name for path in timeline.glob("**/*.commit")), default="")
         since = [path for path in timeline.glob("**/*.deltacommit") if path.name > compacted]
         return compacted < instant and len(since) < METADATA_COMPACTED_AFTER
+
+    def hudi_can_restore(self, instant: str) -> bool:
+        """Whether Hudi restores to the savepoint: not after a later compaction that completed after a write which was
+        requested after it. Hudi's restore then rolls the compaction back before this write, and its own check refuses
+        that (`BaseRollbackActionExecutor.validateRollbackCommitSequence`)."""
+        writes = [item for item in self.completed("deltacommit") if item[0] > instant]
+        requested = {path.name.partition(".")[0] for path in self.timeline.glob("*.compaction.requested")}
+        compactions = [item for item in self.completed("commit") if item[0] > instant and item[0] in requested]
+        return not any(
+            write > compaction and written < compacted
+            for compaction, compacted in compactions
+            for write, written in writes
+        )
+
+    def completed(self, action: str) -> list[tuple[str, int]]:
+        """(requested time, completion) of the instants. Version 6 orders them by the times of their files."""
+        found = []
+        for path in self.timeline.glob(f"*.{action}"):
+            requested, _, completion = path.name.partition(".")[0].partition("_")
+            found.append((requested, int(completion or path.stat().st_mtime_ns)))
+        return found
+
+    @property
+    def timeline(self) -> pathlib.Path:
+        """The folder of the active timeline."""
+        return self.path / ".hoodie" / ("timeline" if self.shape.version == 9 else "")
+
+    def lacks_files_of(self, saved: str) -> bool:
+        """Whether files of the savepoint are gone. AssertionError unless Hudi's newest clean removed their partitions:
+        it removes the folder of a partition whose file groups were all replaced, with the files of savepoints."""
+        (entry,) = map(content, self.timeline.glob(f"{saved}*.savepoint"))
+        missing = {
+            partition
+            for partition, files in entry["partitionMetadata"].items()
+            if not all((self.path / partition / name).exists() for name in files["savepointDataFile"])
+        }
+        newest = max(self.timeline.glob("*.clean"), key=lambda path: path.name)
+        cleaned = content(newest)["partitionMetadata"]
+        removed = {name for name, files in cleaned.items() if files["isPartitionDeleted"]}
+        assert missing <= removed, f"files of savepoint {saved} are gone: {missing}; {newest.name} removed {removed}"
+        return bool(missing)
 
     def roll_back(self, instant: str) -> None:
         """Hudi's rollback of a completed instant."""
