@@ -18,7 +18,6 @@ from penstock.engine.cli.errors import EXIT_USAGE, Failure, failure_of, rendered
 from penstock.engine.cli.examples import epilog_of, with_examples
 from penstock.engine.cli.output.terminal_text import one_line
 from penstock.engine.cli.shell import LogFormat, Shell, show_help, start_logs
-from penstock.engine.cli.standard_streams import stdout_closed
 from penstock.proto.errors import ConfigurationError
 from penstock.version import __version__
 
@@ -55,7 +54,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "doctor": ("doctor", "doctor"),
     "demo": ("demo", "demo"),
 }
-"""Module in `commands` and name of each command, in the order of the help."""
+"""Command -> (its module in `commands`, its name there), in the order of the help."""
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """typer's UsageError. Its module depends on the version of typer: click, or typer itself."""
 _VALUED_OPTIONS: Final = ("--config", "--log-format")
@@ -65,6 +64,8 @@ def command_of(arguments: Sequence[str]) -> str | None:
     """The command that the arguments name; None: none, or a name that is no command."""
     rest = iter(arguments)
     for argument in rest:
+        if argument == "--help":
+            return None
         if argument in _VALUED_OPTIONS:
             next(rest, None)
         elif not argument.startswith("-"):
@@ -134,7 +135,7 @@ def settings(
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    """Runs one command line and returns its exit code. Prints errors on stderr."""
+    """Runs one command line and returns its exit code. Prints errors on stderr. BrokenPipeError: stdout is closed."""
     shell = Shell()
     if "--no-color" in arguments:
         os.environ["NO_COLOR"] = "1"
@@ -144,7 +145,7 @@ def run_command(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except BrokenPipeError:
-        return stdout_closed()
+        raise
     except _USAGE_ERROR as error:
         return _usage(error, shell)
     except typer.Abort:
@@ -152,7 +153,7 @@ def run_command(arguments: Sequence[str]) -> int:
     except BaseException as error:  # the outermost edge: one line, an exit code
         if isinstance(error, SystemExit):
             if isinstance(error.__context__, BrokenPipeError):  # typer exits by itself for these
-                return stdout_closed()
+                raise error.__context__ from None
             raise
         return _failed(error, shell)
 

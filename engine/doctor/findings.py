@@ -201,5 +201,10 @@ def judged_kernels(folder: str | None, compiled: int, kernels: int) -> Finding:
         )  # fmt: skip
     text = f"{compiled} of {kernels} kernels compiled in {folder}"
     if compiled == 0:
-        return Finding("kernel cache", Level.WARN, f"cold: {text}", "the first read compiles them once")
+        return Finding(
+            "kernel cache",
+            Level.WARN,
+            f"cold: {text}",
+            "the first read of many records compiles them once",
+        )
     return Finding("kernel cache", Level.OK, text)

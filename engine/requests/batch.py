@@ -120,7 +120,9 @@ def _range_query(options: ParsedOptions, after: Position, upto: Position | Lates
 
 def _range(table: str, options: ParsedOptions, describe: Describe) -> tuple[Position, Position | Latest]:
     if options.as_of is not None:
-        raise ConfigurationError("option asOf goes with query=snapshot: a range ends at upto (an order key)")
+        raise ConfigurationError(
+            "option asOf goes with query=snapshot or read_optimized: a range ends at upto (an order key)"
+        )
     if options.after is None:
         raise ConfigurationError(
             f"query={options.query} needs the option after, where the range begins (exclusive): after=earliest for "

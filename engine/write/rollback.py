@@ -43,10 +43,6 @@ def rollback(path: str, instant: str | None = None, *, timeline_timezone: str = 
     if instant is None:
         return roll_back_failed(table, storage, environment, sole_writer=False)
     timeline = table.timeline()
-    begun = pending_rollback_of(table, storage, timeline, instant)
-    if begun is not None:
-        finish_rollback(table, storage, environment, begun)
-        return (instant,)
     completed = timeline.completed_write(instant)
     if completed is not None:
         _roll_back_completed(table, storage, environment, completed)
@@ -99,5 +95,8 @@ def _roll_back_completed(
                         f"{where}: clean {clean.requested_time} deleted older files of the file groups that it wrote, "
                         "so that a rollback would lose rows"
                     )
-        planned = plan_rollback(table, storage, environment, timeline, instant, requests_of(table, storage, instant))
+        begun = pending_rollback_of(table, storage, timeline, instant.requested_time)
+        planned = begun or plan_rollback(
+            table, storage, environment, timeline, instant, requests_of(table, storage, instant)
+        )
     finish_rollback(table, storage, environment, planned)

@@ -64,7 +64,10 @@ _LABELS: Final[Mapping[QueryKind, str]] = {
 
 def plan_query(request: PlanRequest) -> PlanQuery:
     """The query of a request, as records of held plans name it."""
-    return PlanQuery(QUERY_KINDS[type(request.query)], of_stream=bool(request.of_stream))
+    kind = QUERY_KINDS[type(request.query)]
+    if isinstance(request.query, SnapshotAsOf) and request.query.base_files_only:
+        kind = QueryKind.READ_OPTIMIZED
+    return PlanQuery(kind, of_stream=bool(request.of_stream))
 
 
 def query_label(query: PlanQuery) -> str:

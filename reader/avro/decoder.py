@@ -106,7 +106,8 @@ class AvroDecoder:
         name.
 
         A column that the writer lacks is null. SchemaMismatch, beginning with `where`, for a type change that is not a
-        promotion (`table.schema.compatibility`). `compiled=False` uses fastavro alone; the results are the same.
+        promotion (`table.schema.compatibility`). `compiled=False` uses fastavro, as far as records have the bytes that
+        fastavro would write; the kernels decide about others. The results are the same.
         """
         written, table_fields = writer.by_name(), target.by_name()
         if len(set(columns)) != len(columns) or not set(columns) <= table_fields.keys():
@@ -126,17 +127,18 @@ class AvroDecoder:
         self._symbols_bytes = sum(_longest_symbol(written[name].type) for name in present)
         self._fallback = FallbackReader(writer, [(name, decoded[name]) for name in present])
         flat = all(isinstance(written[name].type, FLAT) for name in present)
-        self._check = StructureCheck(writer) if compiled and not flat else None
+        self._tries_fastavro = not compiled
+        self._check = None if flat else StructureCheck(writer)
         self._compiled = (
             CompiledReader(writer, [(name, written[name].type, arrow_type(decoded[name])) for name in present])
-            if compiled and flat
+            if flat
             else None
         )
 
     @property
     def is_compiled(self) -> bool:
         """Whether the kernel decodes these columns; else fastavro does."""
-        return self._compiled is not None
+        return self._compiled is not None and not self._tries_fastavro
 
     def decode(
         self, data: Bytes | ByteRanges, begin: np.ndarray, end: np.ndarray, where: BlockPlace
@@ -153,7 +155,7 @@ class AvroDecoder:
             raise InvariantViolation(f"{begin.shape} beginnings of records, {end.shape} ends")
         buffer = TextBuffer()
         limit_bytes = FALLBACK_CHUNK_BYTES * 8 // max(self._symbols_bytes, 8)
-        if self._compiled is not None:
+        if self._compiled is not None and not self._tries_fastavro:
             limit_bytes = min(CHUNK_BYTES, self._compiled.most_bytes)
         most_rows = max(1, min(CHUNK_ROWS, CHUNK_BYTES // max(self._symbols_bytes, 1)))
         for first, last in _chunks(end - begin, limit_bytes, most_rows):
@@ -190,7 +192,12 @@ class AvroDecoder:
 
     def _read(self, view: np.ndarray, begin: np.ndarray, end: np.ndarray, buffer: TextBuffer) -> list[pa.Array]:
         """By the kernel; fastavro decodes nested columns, which the kernel checks first, and records beyond the text
-        buffer."""
+        buffer. fastavro also accepts records that do not fit their schema, such as a union's branch -1."""
+        if self._tries_fastavro:
+            try:
+                return self._fallback.read(view, begin, end, canonical=True)
+            except (BadRecord, BadValue):
+                pass
         if self._compiled is not None and int((end - begin).sum()) <= self._compiled.most_bytes:
             return self._compiled.read(*_with_overrun(view, begin, end), buffer)
         if self._check is not None:

@@ -50,11 +50,12 @@ class FallbackReader:
         self._schema = fastavro.parse_schema(_Physical().record(writer.fields))
         self._columns = [(f"f{places[name]}", writer.fields[places[name]], type_) for name, type_ in columns]
 
-    def read(self, data: np.ndarray, begin: np.ndarray, end: np.ndarray) -> list[pa.Array]:
-        """The columns, in order. BadRecord or BadValue for data that does not fit the schema."""
+    def read(self, data: np.ndarray, begin: np.ndarray, end: np.ndarray, *, canonical: bool = False) -> list[pa.Array]:
+        """The columns, in order. BadRecord or BadValue for data that does not fit the schema; with `canonical` also for
+        a record that fastavro writes with other bytes."""
         view = data.data
         rows = [
-            self._record(view[first:last], row)
+            self._record(view[first:last], row, canonical=canonical)
             for row, (first, last) in enumerate(zip(begin.tolist(), end.tolist(), strict=True))
         ]
         arrays = []
@@ -66,7 +67,7 @@ class FallbackReader:
                 raise BadValue(f"column {written.name}: {bad_value}") from None
         return arrays
 
-    def _record(self, body: memoryview, row: int) -> dict[str, object]:
+    def _record(self, body: memoryview, row: int, *, canonical: bool) -> dict[str, object]:
         stream = io.BytesIO(body)
         try:
             record = fastavro.schemaless_reader(stream, self._schema, None)
@@ -76,7 +77,18 @@ class FallbackReader:
             raise BadRecord(row, f"{len(body) - stream.tell()} bytes after its last field")
         if not isinstance(record, dict):
             raise BadRecord(row, "is not a record")
+        if canonical and not self._writes(record, body):
+            raise BadRecord(row, "is not written as fastavro writes it")
         return record
+
+    def _writes(self, record: dict[str, object], body: memoryview) -> bool:
+        """Whether fastavro writes the record with these bytes."""
+        stream = io.BytesIO()
+        try:
+            fastavro.schemaless_writer(stream, self._schema, record)
+        except _DAMAGE:
+            return False
+        return stream.getbuffer() == body
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ import os
 import pickle
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ _Locator: Any = caching._CacheLocator
 _CacheImpl: Any = caching.CompileResultCacheImpl
 _FunctionCache: Any = caching.FunctionCache
 _check_index: Any = cgutils.do_boundscheck
+
+BUILDING = threading.Lock()
+"""Held while the kernels of a file are built."""
 
 
 def built(function: Callable[..., Any], *, is_kept: bool, **numba_options: bool) -> Any:

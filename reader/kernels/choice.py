@@ -10,7 +10,9 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from penstock.proto.model.splits import Split, WholeFile
+from penstock.proto.model.changes import GroupChanges
+from penstock.proto.model.hybrid import KafkaRange
+from penstock.proto.model.splits import Split
 
 SLOW_BYTES: Final = 256 << 10
 """The bytes of records that a process reads without kernels, in all its splits together."""
@@ -41,13 +43,18 @@ class KernelChoice:
 
 
 def slow_bytes(split: Split) -> int:
-    """The bytes of a split that kernels decode or compare: a part of a base file with logs, none of one without."""
-    if not isinstance(split.part, WholeFile):
-        return 0 if split.base else split.size_bytes
-    if not split.logs:
-        return 0
-    base_bytes = split.base.size_bytes if split.base else 0
-    return sum(log.size_bytes for log in split.logs) + base_bytes // BASE_BYTES_FOR_ONE
+    """The bytes of a split that kernels decode or compare: a part of a base file with logs, none of one without; also
+    of the slices whose keys a row lineage needs. Records of a topic count eight times: their sizes are unknown."""
+    origins = split.ancestry.origins if split.ancestry else ()
+    total = sum(slow_bytes(item) for origin in origins for item in origin.slices)
+    if isinstance(split.part, KafkaRange):
+        return 8 * split.size_bytes
+    if isinstance(split.part, GroupChanges):
+        return total + split.size_bytes
+    if split.logs:
+        base_bytes = split.base.size_bytes if split.base else 0
+        total += sum(log.size_bytes for log in split.logs) + base_bytes // BASE_BYTES_FOR_ONE
+    return total
 
 
 KERNELS: Final = KernelChoice()

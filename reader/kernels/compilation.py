@@ -13,8 +13,9 @@ from typing import Any
 class Kernel:
     """A function that is compiled at its first call, together with the other functions of its file."""
 
-    def __init__(self, function: Callable[..., Any], *, is_inlined: bool = False, **numba_options: bool) -> None:
-        self._function, self._is_inlined, self._numba_options = function, is_inlined, numba_options
+    def __init__(self, function: Callable[..., Any], **settings: bool) -> None:
+        """settings: those of `cache.built`."""
+        self.function, self.settings = function, settings
 
     def __call__(self, *arguments: Any) -> Any:
         """Replaces the kernels of the file by numba's functions, and calls this one."""
@@ -22,17 +23,15 @@ class Kernel:
 
     def dispatcher(self) -> Any:
         """numba's function. A name that was imported before the first call still refers to this object."""
-        names = self._function.__globals__
-        if names.get(self._function.__name__) is self:
-            kernels = [(name, value) for name, value in names.items() if isinstance(value, Kernel)]
-            # At once, for other threads: numba resolves the functions that a kernel calls by these names.
-            names.update({name: kernel._built() for name, kernel in kernels})
-        return names[self._function.__name__]
-
-    def _built(self) -> Any:
         from penstock.reader.kernels import cache
 
-        return cache.built(self._function, is_kept=not self._is_inlined, **self._numba_options)
+        names = self.function.__globals__
+        with cache.BUILDING:
+            if names.get(self.function.__name__) is self:
+                kernels = [(name, value) for name, value in names.items() if isinstance(value, Kernel)]
+                # At once, for other threads: numba resolves the functions that a kernel calls by these names.
+                names.update({name: cache.built(kernel.function, **kernel.settings) for name, kernel in kernels})
+        return names[self.function.__name__]
 
 
 def compiled_lean(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,9 +42,9 @@ def compiled_lean(function: Callable[..., Any]) -> Callable[..., Any]:
     its arguments: with them, every call of a helper with an array updates an atomic counter, at four times the cost of
     the loop.
     """
-    return Kernel(function, nogil=True, _nrt=False)
+    return Kernel(function, is_kept=True, nogil=True, _nrt=False)
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that is inlined into each call in `compiled_lean` kernels of the same file."""
-    return Kernel(function, is_inlined=True, nogil=True, _nrt=False, forceinline=True)
+    return Kernel(function, is_kept=False, nogil=True, _nrt=False, forceinline=True)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.fuzz.batches import run_batch
 from tests.fuzz.bombs import BOMBS
 
 
-@pytest.mark.exhaustive
 def test_small_input_takes_little_memory_whatever_it_would_decode_to() -> None:
     outcome = run_batch("bombs", 0, len(BOMBS))
     assert not outcome.problems, "\n\n".join(outcome.problems)

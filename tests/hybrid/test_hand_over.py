@@ -54,7 +54,6 @@ class Scenario:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "number",
     [

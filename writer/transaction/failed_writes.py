@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Iterable, Iterator
 
-from penstock.proto.errors import PenstockError, WriteConflict
+from penstock.proto.errors import CorruptFile, PenstockError, StorageError, WriteConflict
 from penstock.proto.model.positions import InstantTime
 from penstock.table.files.markers import TEMPORARY_FOLDER
 from penstock.table.files.names import LogName, log_file_name, parse_file_name
@@ -38,7 +38,7 @@ from penstock.table.timeline.services.rollback_encoder import (
 )
 from penstock.writer.metadata_table.update import undo_files
 from penstock.writer.transaction.clock import newest_time
-from penstock.writer.transaction.conflicts import pending_rollbacks
+from penstock.writer.transaction.conflicts import pending_restores, pending_rollbacks
 from penstock.writer.transaction.heartbeat import EXPIRES_S, age_s, is_beating, writer_is_dead
 from penstock.writer.transaction.heartbeat import FOLDER as HEARTBEATS
 from penstock.writer.transaction.marked_files import joined
@@ -56,6 +56,7 @@ from penstock.writer.transaction.transaction import (
 
 log = logging.getLogger("penstock.writer")
 
+_COMPACTIONS = (Action.COMPACTION, Action.LOG_COMPACTION)
 _ROLLED_BACK = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
 
 
@@ -223,9 +224,14 @@ def plan_rollback(
 
 def pending_rollback_of(table: HudiTable, storage: WritableStorage, timeline: Timeline, target: str) -> Instant | None:
     """The rollback of the instant `target` that is planned and not completed. A second one would leave it pending, and
-    Hudi's next write would fail at it."""
-    pending = pending_rollbacks(timeline)
-    return next((item for item in pending if rollback_plan(table, storage, item).target == target), None)
+    Hudi's next write would fail at it. A plan that cannot be read is passed over."""
+    for item in pending_rollbacks(timeline):
+        try:
+            if rollback_plan(table, storage, item).target == target:
+                return item
+        except (CorruptFile, StorageError) as error:
+            log.warning("table %s: the plan of rollback %s: %s", redacted_uri(table.base_path), item, error)
+    return None
 
 
 def _rolled_back_instant(table: HudiTable, requested_time: str) -> Instant:
@@ -276,7 +282,12 @@ def finish_rollback(
             instant,
             lambda inner: new_time(table, environment, timeline, newest_time(inner)),
         )
+        # Hudi rolls a stopped compaction back to its plan (`rollbackInflightCompaction`): on layout 1 logs of later
+        # writes belong to that. A restore removes the plan too.
+        keeps_plan = plan.action in _COMPACTIONS and not pending_restores(timeline)
         for item in sorted(_files_of(table, storage, plan), key=lambda item: item.state is State.REQUESTED):
+            if keeps_plan and item.state is State.REQUESTED:
+                continue
             storage.remove(timeline_path(table.properties, item.file_name))
         if any(item.requested_time == instant for item in pending_rollbacks(timeline)):
             name = completed_name(table, timeline, environment, instant, Action.ROLLBACK)

@@ -149,7 +149,7 @@ class TestEndings:
         assert cli("timeline", "interrupt").code == 130
 
     def test_closed_pipe_prints_nothing(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(command_line, "stdout_closed", lambda: 0)
+        monkeypatch.setattr(main, "_stdout_closed", lambda: 0)
         result = cli("timeline", "pipe")
         assert (result.code, result.stderr) == (0, "")
 

@@ -131,6 +131,7 @@ def test_rollback_by_name_completes_the_one_that_was_begun(
     newest = open_table(path).timeline().instants[-1]
     assert newest.is_completed is is_complete
     plan_rollback(path, newest.requested_time)
+    pathlib.Path(path, ".hoodie/.heartbeat", newest.requested_time).unlink(missing_ok=is_complete)
     assert penstock.rollback(path, newest.requested_time) == (newest.requested_time,)
     timeline = open_table(path).timeline()
     assert [(item.action, item.is_completed) for item in timeline.instants][-1:] == [(Action.ROLLBACK, True)]
@@ -138,3 +139,21 @@ def test_rollback_by_name_completes_the_one_that_was_begun(
     assert keys(path) == ["a"]
     write(path, rows("c"))
     assert keys(path) == ["a", "c"]
+
+
+def test_rollback_of_a_stopped_compaction_keeps_its_plan(tmp_path: pathlib.Path) -> None:
+    """As Hudi's `rollbackInflightCompaction`: logs that later writes add belong to the plan."""
+    path = str(tmp_path / "table")
+    create_table(path, SCHEMA, record_key="id", ordering="seq", table_version=6, table_type="merge_on_read", buckets=1)
+    for key in ("a", "b"):
+        write(path, rows(key))
+    (planned,) = (result.instant for result in penstock.compact(path, schedule_only=True))
+    write(path, rows("c"))
+    hoodie = pathlib.Path(path, ".hoodie")
+    (hoodie / f"{planned}.compaction.inflight").touch()
+    plan_rollback(path, planned)
+    write(path, rows("d"))
+    assert keys(path) == ["a", "b", "c", "d"]
+    assert [file.name for file in hoodie.glob(f"{planned}*")] == [f"{planned}.compaction.requested"]
+    penstock.compact(path, run_only=True)
+    assert keys(path) == ["a", "b", "c", "d"]
