@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 WITH_JVM = {
-    "sample": ("(interop or kafka or packaging or ray)", "(spark and not (interop or kafka or packaging or ray))"),
-    "rest": ("((interop or packaging or ray) and not kafka)", "(kafka or spark and not (interop or packaging or ray))"),
+    "sample": ("(interop or kafka)", "((spark or packaging or ray) and not (interop or kafka))"),
+    "rest": ("(interop and not (kafka or spark))", "(kafka or spark or ((packaging or ray) and not interop))"),
 }
 """The suites of each of the two processes, which take about as long as each other."""
 MARKERS_WITH_JVM = ("spark", "interop", "kafka", "packaging", "ray")
