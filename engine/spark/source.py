@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Final
 
@@ -131,6 +132,10 @@ class PenstockDataSource(DataSource):
         return load, without_stored_options(schema)
 
 
+_REGISTERING = threading.Lock()
+"""Held while the variables are in the environment of Spark's context, which all sessions of a process share."""
+
+
 def register(spark: SparkSession) -> None:
     """Registers the format `penstock` with this session. Calling it again has no effect.
 
@@ -143,10 +148,11 @@ def register(spark: SparkSession) -> None:
         spark.dataSource.register(PenstockDataSource)
         return
     environment = spark.sparkContext.environment  # `register` copies it into the map of the source
-    added = {name: value for name, value in _SET_BY_STREAMS.items() if name not in environment}
-    environment.update(added)
-    try:
-        spark.dataSource.register(PenstockDataSource)
-    finally:
-        for name in added:
-            environment.pop(name, None)
+    with _REGISTERING:
+        added = {name: value for name, value in _SET_BY_STREAMS.items() if name not in environment}
+        environment.update(added)
+        try:
+            spark.dataSource.register(PenstockDataSource)
+        finally:
+            for name in added:
+                environment.pop(name, None)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pathlib
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from penstock.engine.spark import source as data_source
 from penstock.engine.spark.source import PenstockDataSource
 from penstock.engine.spark.stream.reader import PenstockStreamReader
 from penstock.proto.errors import ConfigurationError, UnsupportedFeature
@@ -53,3 +55,19 @@ def test_writers_name_what_writes_the_operations_that_they_refuse(golden: Any) -
         UnsupportedFeature, match=r"foreachBatch\(penstock.spark.sink\(path, operation, checkpoint=folder\)\)"
     ):
         table.streamWriter(schema, False)
+
+
+def test_sessions_of_a_process_register_one_after_the_other() -> None:
+    """They share the environment of Spark's context, which the source copies while variables are added to it."""
+    copied: list[dict[str, str]] = []
+
+    class Sources:
+        def register(self, registered: object) -> None:
+            assert data_source._REGISTERING.locked()
+            copied.append(dict(context.environment))
+
+    context = SimpleNamespace(environment={"PYTHONHASHSEED": "0"})
+    session: Any = SimpleNamespace(sparkContext=context, dataSource=Sources())
+    data_source.register(session)
+    assert copied == [{"PYTHONHASHSEED": "0"} | data_source._SET_BY_STREAMS]
+    assert context.environment == {"PYTHONHASHSEED": "0"} and not data_source._REGISTERING.locked()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
+import time
 from dataclasses import replace
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +16,7 @@ import pytest
 import penstock
 from penstock.engine.sync.job import parse_target
 from penstock.engine.sync.layout import TargetLayout, followed
-from penstock.engine.sync.targets.hudi import hudi_target
+from penstock.engine.sync.targets.hudi import hudi_target, served_tables
 from penstock.engine.sync.targets.hudi.hudi_target import HudiTarget
 from penstock.engine.sync.targets.hudi.stored_state import SYNC
 from penstock.engine.write.create import create_table
@@ -192,8 +195,10 @@ def test_table_is_maintained_from_time_to_time(target: HudiTarget, tmp_path: pat
     assert len(rows_of(tmp_path / "orders")) == 10
 
 
-def test_tables_are_written_through_a_server(tmp_path: pathlib.Path) -> None:
+def test_tables_are_written_through_a_server(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server gets the table; a process that starts later fences the one before, which then sees its position."""
+    starts = itertools.count(time.time_ns(), 1_000_000)
+    monkeypatch.setattr(served_tables, "time", SimpleNamespace(time_ns=lambda: next(starts)))  # not in one millisecond
     other = tmp_path / "other"
     create_table(str(other), pa.schema([("k", pa.string())]), record_key="k", buckets=1)
     with serve({"taken": str(other)}, "127.0.0.1:0", functions=TableFunctions(timelines=ServedTimeline)) as server:
