@@ -15,8 +15,9 @@ from penstock.engine.table_services.savepoints import savepoint
 from penstock.engine.write.create import create_table
 from penstock.engine.write.rollback import rollback
 from penstock.engine.write.write import write
-from tests.interop.hudi_options import COMPACTS, hudis_options
+from tests.interop.hudi_options import COMPACTS, hudis_options, service_call
 from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Row, rows_of, table_of
+from tests.unit.engine.write.test_interrupted_rollbacks import plan_rollback
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
@@ -36,6 +37,23 @@ def keeps_version(version: int) -> dict[str, str]:
     """Settings without which Hudi's restore upgrades a table of version 6, and then leaves the rows of removed writes
     in logs (docs/reference/semantics.md)."""
     return {"hoodie.write.auto.upgrade": "false", "hoodie.write.table.version": str(version)}
+
+
+def merge_on_read_table(path: pathlib.Path, version: int) -> pathlib.Path:
+    """An empty table with a bucket index, in which each partition has three buckets."""
+    create_table(
+        str(path),
+        SCHEMA,
+        record_key="id",
+        partition_by="city",
+        ordering="seq",
+        table_type="merge_on_read",
+        table_version=version,
+        index="bucket",
+        buckets=3,
+        name="trip",
+    )
+    return path
 
 
 def merged(*writes: list[Row]) -> list[Row]:
@@ -139,19 +157,7 @@ def test_savepoint_while_a_compaction_is_pending(
 ) -> None:
     """Hudi's clean deletes the base file that the compaction writes later in a partition without later logs: the
     savepoint keeps the files that it merged, which both read."""
-    path = tmp_path / "trip"
-    create_table(
-        str(path),
-        SCHEMA,
-        record_key="id",
-        partition_by="city",
-        ordering="seq",
-        table_type="merge_on_read",
-        table_version=version,
-        index="bucket",
-        buckets=3,
-        name="trip",
-    )
+    path = merge_on_read_table(tmp_path / "trip", version)
 
     def put(n: int, *cities: str) -> str:
         return write(str(path), table_of([("a", n, n, city) for city in cities])).instant
@@ -197,19 +203,7 @@ def test_penstock_restores_where_hudi_fails_after_a_late_compaction(
     hudi: Any, tmp_path: pathlib.Path, version: int, fails_first: bool
 ) -> None:
     """A compaction completed after a write that was requested after it: Hudi rolls the compaction back first."""
-    path = tmp_path / "trip"
-    create_table(
-        str(path),
-        SCHEMA,
-        record_key="id",
-        partition_by="city",
-        ordering="seq",
-        table_type="merge_on_read",
-        table_version=version,
-        index="bucket",
-        buckets=3,
-        name="trip",
-    )
+    path = merge_on_read_table(tmp_path / "trip", version)
 
     def put(n: int) -> str:
         return write(str(path), table_of([("a", n, n, "oslo")])).instant
@@ -232,3 +226,37 @@ def test_penstock_restores_where_hudi_fails_after_a_late_compaction(
     hudi.write(path, HUDIS_COLUMNS, [["a", 5, 5, "oslo"]], hudis_options(version, "merge_on_read", "bucket"))
     for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
         assert rows_of(rows) == [("a", 5, 5, "oslo")]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("version", [9, 6])
+def test_hudi_carries_out_the_plan_of_a_compaction_that_was_rolled_back(
+    hudi: Any, tmp_path: pathlib.Path, version: int
+) -> None:
+    """A process of Hudi planned the rollback of its stopped compaction and was killed; Penstock's next write completes
+    the rollback."""
+    path = merge_on_read_table(tmp_path / "trip", version)
+
+    def put(n: int) -> None:
+        write(str(path), table_of([("a", n, n, "oslo"), (f"k{n}", n, n, "oslo")]))
+
+    put(1)
+    put(2)
+    (planned,) = (result.instant for result in compact(str(path), schedule_only=True))
+    put(3)
+    timeline = path / ".hoodie" / ("timeline" if version == 9 else "")
+    (timeline / f"{planned}.compaction.inflight").touch()
+    plan_rollback(str(path), planned)
+    put(4)
+    left = [file.name for file in timeline.glob(f"{planned}*")]
+    assert left == [f"{planned}.compaction.requested"]
+    expected: list[Row] = [("a", 4, 4, "oslo"), *((f"k{n}", n, n, "oslo") for n in (1, 2, 3, 4))]
+    options = hudis_options(version, "merge_on_read", "bucket") | {"hoodie.compact.inline.max.delta.commits": "1"}
+    for _ in range(2):  # before and after Hudi carries out the plan
+        for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
+            assert rows_of(rows) == expected
+        hudi.call(service_call("compaction", "execute", path, options))
+    assert list(timeline.glob(f"{planned}*.commit")), "Hudi carried out the plan"
+    hudi.write(path, HUDIS_COLUMNS, [["k5", 5, 5, "oslo"]], hudis_options(version, "merge_on_read", "bucket"))
+    for rows in (hudi.read(path), penstock.read(str(path)).read_all()):
+        assert rows_of(rows) == [*expected, ("k5", 5, 5, "oslo")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import pathlib
 import re
 import shlex
 import subprocess
@@ -255,3 +256,25 @@ def test_long_work_prints_progress_only_on_a_terminal(
     with working(Shell(quiet=True), "planning"):
         pass
     assert capsysbinary.readouterr() == (b"", b"")
+
+
+@pytest.mark.parametrize(("arguments", "hides"), [(["read", "missing"], True), (["timeline", "missing"], False)])
+def test_read_keeps_pyarrow_from_pandas_and_the_process_does_not(
+    tmp_path: pathlib.Path, arguments: list[str], hides: bool
+) -> None:
+    """Of a module that stands for pandas, so that the test does not depend on an installation of it."""
+    (tmp_path / "pandas.py").write_text("raise SystemExit('pandas is imported')")
+    program = (
+        f"import sys; sys.argv = ['penstock', *{arguments!r}]\n"
+        "from penstock.engine.cli import main\n"
+        "main.run = lambda arguments: 0\n"
+        "try:\n    main.main()\nexcept SystemExit:\n    pass\n"
+        "import pyarrow as pa, importlib.util\n"
+        "assert importlib.util.find_spec('pandas')\n"
+        "pa.array([1])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert ("pandas is imported" in done.stderr) is not hides, done.stderr
+    assert (done.returncode == 0) is hides
