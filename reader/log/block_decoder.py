@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptBlock
+from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.reader.avro.decoder import AvroDecoder, record_bounds
 from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.file_bytes import LogFiles
@@ -20,6 +21,21 @@ from penstock.reader.split.context import SplitContext
 from penstock.table.log.blocks import BlockKind
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
 from penstock.table.schema.history import HistoryField
+
+JOINED_BYTES: Final = 1 << 20
+"""The most bytes of records of several blocks that are decoded at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRecords:
+    """Some records of a data block."""
+
+    counted: CountedBlock
+    """The block."""
+    begin: np.ndarray
+    """The beginning of each record (see `BlockDecoder.bounds`)."""
+    end: np.ndarray
+    """The end of each record."""
 
 
 class BlockDecoder:
@@ -63,6 +79,61 @@ class BlockDecoder:
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
+    def decode_all(
+        self, blocks: Sequence[BlockRecords], columns: tuple[str, ...]
+    ) -> Iterator[tuple[CountedBlock, pa.RecordBatch]]:
+        """The records of these blocks, in order, each batch with a block that its records are of or that has the same
+        writer schema: small Avro blocks of one writer schema are decoded at once. Errors as for `decode`."""
+        for run in self._runs(blocks):
+            batches = self._joined(run, columns) if len(run) > 1 else self._one(run[0], columns)
+            for batch in batches:
+                yield run[0].counted, batch
+
+    def _one(self, block: BlockRecords, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        return self.decode(block.counted, columns, block.begin, block.end)
+
+    def _runs(self, blocks: Sequence[BlockRecords]) -> Iterator[list[BlockRecords]]:
+        """The blocks in order, those together that can be decoded at once."""
+        run: list[BlockRecords] = []
+        run_bytes, run_writer = 0, None
+        for block in blocks:
+            header, kind = block.counted.block.header, block.counted.block.kind
+            is_alone = kind is BlockKind.PARQUET_DATA or header.is_partial
+            writer = None if is_alone else self.writer(block.counted)
+            size = int((block.end - block.begin).sum())
+            if run and (writer is None or writer is not run_writer or run_bytes + size > JOINED_BYTES):
+                yield run
+                run, run_bytes = [], 0
+            run.append(block)
+            run_bytes, run_writer = run_bytes + size, writer
+        if run:
+            yield run
+
+    def _joined(self, run: Sequence[BlockRecords], columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        pieces: list[np.ndarray] = []
+        begins, ends, size = [], [], 0
+        for block in run:
+            if not len(block.begin):
+                continue
+            low, high = int(block.begin.min()), int(block.end.max())
+            data, at = self._files.parts(block.counted.log).part(low, high)
+            pieces.append(np.frombuffer(data, np.uint8)[low - at : high - at])
+            begins.append(block.begin + (size - low))
+            ends.append(block.end + (size - low))
+            size += high - low
+        if not pieces:
+            return
+        counted = run[0].counted
+        try:
+            yield from self._decoder(counted, columns).decode(
+                np.concatenate(pieces), np.concatenate(begins), np.concatenate(ends), counted.place
+            )
+        except (CorruptBlock, SchemaMismatch):
+            for block in run:  # the error names the block and the record in it
+                for _ in self._one(block, columns):
+                    pass
+            raise
+
     def written(self, counted: CountedBlock) -> set[str]:
         """The table's columns that a block's records have."""
         return set(self.writer(counted).by_name())
@@ -96,13 +167,7 @@ class BlockDecoder:
         block = counted.block
         content = self._files.data(counted.log).slice(block.content_start, block.content_end - block.content_start)
         names = self._schema.file_names(block.header.instant_time, str(counted.place))
-        return ParquetBlock(
-            content,
-            counted.place,
-            self._scan.table,
-            self._schema.record,
-            names=names,
-        )
+        return ParquetBlock(content, counted.place, self._scan.table, self._schema.record, names=names)
 
     def _decoder(self, counted: CountedBlock, columns: tuple[str, ...]) -> AvroDecoder:
         writer = self.writer(counted)

@@ -38,7 +38,8 @@ class LogFiles:
 
     def __init__(self, storage: Storage, logs: Sequence[FileRef], table: str, held_bytes: int = HELD_BYTES) -> None:
         self._storage, self._logs, self._table = storage, logs, table
-        self._keeps_all = sum(log.size_bytes for log in logs) <= held_bytes
+        self.keeps_all: Final = sum(log.size_bytes for log in logs) <= held_bytes
+        """Whether every file is read once; else a file is held until the next one is read."""
         self._held: dict[int, pa.Buffer] = {}
         self._sizes: dict[int, int] = {}
 
@@ -47,7 +48,7 @@ class LogFiles:
         held = self._held.get(log)
         if held is not None:
             return held
-        if not self._keeps_all:
+        if not self.keeps_all:
             self._held.clear()
         data = self._held[log] = self._read(log)
         return data
