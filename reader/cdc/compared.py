@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from penstock.proto.model.changes import ComparedStates
 from penstock.proto.model.files import SliceFiles
-from penstock.reader.cdc.appended import differing_rows
 from penstock.reader.cdc.images import ChangeBatch, ChangeKind, Images, ImageStyle
+from penstock.reader.cdc.state_rows import StateRows, differing_rows, state_rows
 from penstock.reader.cdc.states import IDENTITY, SEQUENCE, States, flat, one_batch, rows_of_keys, states_style
 from penstock.reader.merge.keys import RecordTable, number_keys
 from penstock.reader.split.read_schema import COMMIT_TIME
@@ -78,10 +78,8 @@ class _Comparison:
         if keys is None:
             return
         difference = differing_rows(self.states, before, after, keys, self.columns)
-        if difference is None:
-            old, old_numbers, new, new_numbers = self._both(before, after, keys)
-        else:
-            (old, old_numbers), (new, new_numbers) = ((side.rows, side.numbers) for side in difference)
+        sides = self._both(before, after, keys) if difference is None else difference
+        (old, old_numbers), (new, new_numbers) = ((side.rows, side.numbers) for side in sides)
         if old is not None and new is not None and self._may_be_unchanged(old, new):
             names = _contents if difference is None else _versions
             old_names, new_names = names(old, old_numbers), names(new, new_numbers)
@@ -92,15 +90,13 @@ class _Comparison:
         for batch in self._paired(old, old_numbers, new, new_numbers):
             yield ChangeBatch(batch.kinds, _styled(batch.before, style), _styled(batch.after, style))
 
-    def _both(
-        self, before: SliceFiles, after: SliceFiles, keys: RecordTable
-    ) -> tuple[pa.Table | None, np.ndarray, pa.Table | None, np.ndarray]:
-        """The touched rows of both states, each read separately, with all columns: a late record may fill gaps of the
-        row that stays with its instant."""
+    def _both(self, before: SliceFiles, after: SliceFiles, keys: RecordTable) -> list[StateRows]:
+        """All touched rows of both states, with all columns: a late record may fill gaps of the row that stays with its
+        instant."""
         columns = tuple(dict.fromkeys((*self.columns, *(item.name for item in self.record.fields))))
-        old, old_numbers, _ = rows_of_keys(self.states.before(before, columns), keys)
-        new, new_numbers, _ = rows_of_keys(self.states.after(after, columns), keys)
-        return old, old_numbers, new, new_numbers
+        states = self.states
+        reads = ((before, states.before_scan(columns)), (after, states.after_scan(columns)))
+        return state_rows(states, reads, keys)
 
     def rewritten(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
         """The commit wrote a new base file: its own rows are new, and row counts show whether others are gone."""

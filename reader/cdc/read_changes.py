@@ -6,6 +6,7 @@ This module computes ordinals and applies filters. Sources of changes and format
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from penstock.proto.model.changes import (
 )
 from penstock.proto.model.positions import COMPLETION_TIME
 from penstock.proto.model.splits import Split
+from penstock.reader.cdc.base_rows import SharedBases
 from penstock.reader.cdc.compared import compared_changes
 from penstock.reader.cdc.formats import change_rows, hudi_rows
 from penstock.reader.cdc.images import Batch, StoredBatch
@@ -28,6 +30,7 @@ from penstock.reader.cdc.logged import LoggedChanges
 from penstock.reader.cdc.read_schema import ChangesReadSchema
 from penstock.reader.cdc.states import ReadSlice, States
 from penstock.reader.cdc.stored import stored_changes
+from penstock.reader.log.shared_log import SharedLog
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.emit import SplitBatch
 from penstock.reader.split.filter import kept_rows
@@ -47,11 +50,21 @@ def read_changes(
             f"split {split.split_id} of table {context.scan.table} holds no changes, its scan asks for them"
         )
     steps = split.part.steps
+    context = replace(context, shared_log=SharedLog())
+
+    def states_of(number: int) -> States:
+        return States(context=context, step=steps[number], number=number, read_slice=read_slice, bases=bases)
+
+    def keys_of(number: int) -> list[pa.Array]:
+        ahead = replace(context, tally=tally.nested())
+        return looked_up_keys(replace(states_of(number), context=ahead), changes)
+
+    bases = SharedBases(steps, keys_of, compiled=context.options.by_kernels)
 
     def batches() -> Generator[SplitBatch, None, None]:
         ordinal = 0
-        for step in steps:
-            for rows in _rows(States(context=context, step=step, read_slice=read_slice), changes):
+        for number in range(len(steps)):
+            for rows in _rows(states_of(number), changes):
                 for first in range(0, rows.num_rows, batch_rows):
                     part = rows.slice(first, batch_rows)
                     with tally.phase("emit"):
@@ -95,6 +108,17 @@ def _changes(states: States, changes: ChangesReadSchema) -> Iterator[Batch]:
         case StoredKinds() as source:
             stored: Iterator[StoredBatch] = stored_changes(states, source, changes.images)
             yield from stored
+
+
+def looked_up_keys(states: States, changes: ChangesReadSchema) -> list[pa.Array]:
+    """The record keys that a step looks up in base files. Errors as for reading the step."""
+    match states.step.source:
+        case LoggedImages() as source:
+            return list(LoggedChanges(states=states, source=source, columns=(), format=changes.format).keys())
+        case ComparedStates(after=after) if after is not None:
+            touched = states.touched(after)
+            return [] if touched is None else [touched.keys]
+    return []
 
 
 def _finished(

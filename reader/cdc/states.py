@@ -17,6 +17,7 @@ from penstock.proto.model.changes import ChangesOf, ChangeStep
 from penstock.proto.model.files import SliceFiles
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import AllRows, Scan, Split, VisibleInstants, WholeFile
+from penstock.reader.cdc.base_rows import SharedBases
 from penstock.reader.cdc.images import ImageStyle
 from penstock.reader.log.scanner import read_log
 from penstock.reader.merge.keys import RecordTable
@@ -45,8 +46,12 @@ class States:
     """The read of the split of changes."""
     step: ChangeStep
     """The commit."""
+    number: int
+    """The commit's number among the steps of the split."""
     read_slice: ReadSlice
     """Reads one state."""
+    bases: SharedBases
+    """The base files of the split's steps."""
 
     @property
     def scan(self) -> Scan:
@@ -68,11 +73,19 @@ class States:
 
     def before(self, files: SliceFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows right before the step, in the slice's order."""
-        return self._rows(files, self.before_scan(columns))
+        return self.rows(files, self.before_scan(columns))
 
     def after(self, files: SliceFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows right after the step, in the slice's order."""
-        return self._rows(files, self.after_scan(columns))
+        return self.rows(files, self.after_scan(columns))
+
+    def rows(self, files: SliceFiles, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
+        """The rows of a state that one of the scans has, in the slice's order."""
+        tally = self.context.tally.nested()
+        with closing(self.read_slice(scan, self.slice_split(files), tally)) as pieces:
+            for piece in pieces:
+                yield piece.batch
+        self.context.tally.absorb(tally)
 
     def before_scan(self, columns: Sequence[str]) -> Scan:
         """A scan of all rows right before the step."""
@@ -126,13 +139,6 @@ class States:
 
     def _scan(self, visible: VisibleInstants, columns: Sequence[str]) -> Scan:
         return replace(self.scan, columns=tuple(columns), where="", rows=AllRows(), visible=visible)
-
-    def _rows(self, files: SliceFiles, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
-        tally = self.context.tally.nested()
-        with closing(self.read_slice(scan, self.slice_split(files), tally)) as pieces:
-            for piece in pieces:
-                yield piece.batch
-        self.context.tally.absorb(tally)
 
 
 def rows_of_keys(batches: Iterator[pa.RecordBatch], keys: RecordTable) -> tuple[pa.Table | None, np.ndarray, int]:

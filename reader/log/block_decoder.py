@@ -16,6 +16,7 @@ from penstock.reader.avro.decoder import AvroDecoder, record_bounds
 from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.file_bytes import LogFiles
 from penstock.reader.log.parquet_block import ParquetBlock
+from penstock.reader.log.shared_log import rows_at
 from penstock.reader.split.context import SplitContext
 from penstock.table.log.blocks import BlockKind
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
@@ -27,12 +28,17 @@ class BlockDecoder:
 
     def __init__(self, files: LogFiles, context: SplitContext) -> None:
         self._files, self._scan, self._schema = files, context.scan, context.schema
-        self._compiled = context.options.by_kernels
+        self._compiled, self._shared = context.options.by_kernels, context.shared_log
         self._decoders: dict[tuple[int, tuple[str, ...]], AvroDecoder] = {}
         self._writers: dict[tuple[str, tuple[HistoryField, ...] | None], RecordSchema] = {}
 
     def bounds(self, counted: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
         """(begin, end) of each record of a data block; for a Parquet block its number, twice."""
+        if self._shared is None:
+            return self._bounds(counted)
+        return self._shared.bounds((counted.place.file, counted.block.offset), lambda: self._bounds(counted))
+
+    def _bounds(self, counted: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
         if counted.block.kind is BlockKind.PARQUET_DATA:
             numbers = np.arange(self._parquet(counted).num_rows(), dtype=np.int64)
             return numbers, numbers
@@ -46,6 +52,18 @@ class BlockDecoder:
 
         SchemaMismatch for a type change that is not a promotion.
         """
+        if self._shared is None:
+            return self._decoded(counted, columns, begin, end)
+        every = self.bounds(counted)
+        block = counted.place.file, counted.block.offset, columns
+        records = self._shared.records(block, lambda: self._decoded(counted, columns, *every))
+        if records is None:
+            return self._decoded(counted, columns, begin, end)
+        return rows_at(records, np.searchsorted(every[0], begin))
+
+    def _decoded(
+        self, counted: CountedBlock, columns: tuple[str, ...], begin: np.ndarray, end: np.ndarray
+    ) -> Iterator[pa.RecordBatch]:
         if counted.block.kind is BlockKind.PARQUET_DATA:
             yield from self._parquet(counted).decode(columns, begin)
             return

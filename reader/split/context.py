@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.splits import Scan, Split
@@ -10,6 +11,9 @@ from penstock.reader.split.emit import BATCH_BYTES, BatchSize
 from penstock.reader.split.read_schema import ReadSchema
 from penstock.reader.split.report import SplitTally
 from penstock.table.storage.filesystem import Storage
+
+if TYPE_CHECKING:
+    from penstock.reader.log.shared_log import SharedLog
 
 MAX_BATCH_ROWS = 1 << 24
 
@@ -50,6 +54,8 @@ class SplitContext:
     """Counts for the split's report."""
     options: ReadOptions = field(default_factory=ReadOptions)
     """How to read."""
+    shared_log: SharedLog | None = None
+    """What other reads of the same file group share; None for a read alone."""
 
     @property
     def batch_size(self) -> BatchSize:
