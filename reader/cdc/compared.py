@@ -22,7 +22,7 @@ from penstock.proto.model.changes import ComparedStates
 from penstock.proto.model.files import SliceFiles
 from penstock.reader.cdc.images import ChangeBatch, ChangeKind, Images, ImageStyle
 from penstock.reader.cdc.state_rows import StateRows, differing_rows, state_rows
-from penstock.reader.cdc.states import IDENTITY, SEQUENCE, States, flat, one_batch, rows_of_keys, states_style
+from penstock.reader.cdc.states import IDENTITY, SEQUENCE, States, flat, one_batch, states_style
 from penstock.reader.merge.keys import RecordTable, number_keys
 from penstock.reader.split.read_schema import COMMIT_TIME
 from penstock.reader.values.record_keys import RECORD_KEY
@@ -100,16 +100,16 @@ class _Comparison:
 
     def rewritten(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
         """The commit wrote a new base file: its own rows are new, and row counts show whether others are gone."""
-        written, rows_after = self._written(after)
-        keys, numbers = number_keys(_keys(written), compiled=self.states.context.options.by_kernels)
-        old, old_numbers, rows_before = rows_of_keys(self.states.before(before, self.columns), keys)
-        if old is not None:  # some rows of a key that the base holds twice may stay
-            same_keys, same_numbers, _ = rows_of_keys(self.states.after(after, IDENTITY), keys)
-            if same_keys is not None:
-                others = pc.not_equal(same_keys[COMMIT_TIME], self.states.step.instant).combine_chunks()
-                state_after = _versions(same_keys, same_numbers).filter(others)
-                unchanged = _is_among(_versions(old, old_numbers), state_after)
-                old, old_numbers = old.filter(pa.array(~unchanged)), old_numbers[~unchanged]
+        rewrites, states = self.states.rewrites, self.states
+        state_after = rewrites.after(states, after, self.columns)
+        written, keys, numbers = state_after.written, state_after.own.table, state_after.own.numbers
+        old, old_numbers, rows_before = rewrites.replaced(states, before, self.columns, keys)
+        same_keys, same_numbers, rows_after = state_after.same_keys
+        if old is not None and same_keys is not None:  # some rows of a key that the base holds twice may stay
+            others = pc.not_equal(same_keys[COMMIT_TIME], states.step.instant).combine_chunks()
+            staying = _versions(same_keys, same_numbers).filter(others)
+            unchanged = _is_among(_versions(old, old_numbers), staying)
+            old, old_numbers = old.filter(pa.array(~unchanged)), old_numbers[~unchanged]
         written_rows = written.num_rows if written is not None else 0
         replaced_rows = old.num_rows if old is not None else 0
         gone = rows_before + written_rows - rows_after - replaced_rows
@@ -120,17 +120,6 @@ class _Comparison:
         if gone > 0:
             yield from self._deleted_copies(before, after, keys)
         yield from self._paired(old, old_numbers, written, numbers)
-
-    def _written(self, after: SliceFiles) -> tuple[pa.Table | None, int]:
-        """The rows of the commit itself, and the number of all rows."""
-        written: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in self.states.after(after, self.columns):
-            rows += batch.num_rows
-            own = batch.filter(pc.equal(batch.column(COMMIT_TIME), self.states.step.instant))
-            if own.num_rows:
-                written.append(own)
-        return (pa.Table.from_batches(written) if written else None), rows
 
     def _deleted_keys(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
         """Deletes of the rows whose keys the state after does not have."""
@@ -217,10 +206,6 @@ def _all(kind: ChangeKind, batch: pa.RecordBatch) -> np.ndarray:
 
 def _styled(images: Images | None, style: ImageStyle) -> Images | None:
     return None if images is None else replace(images, style=style)
-
-
-def _keys(rows: pa.Table | None) -> list[pa.Array]:
-    return [] if rows is None else rows[RECORD_KEY].chunks
 
 
 def _versions(rows: pa.Table, numbers: np.ndarray) -> pa.Array:

@@ -28,6 +28,7 @@ from penstock.reader.cdc.formats import change_rows, hudi_rows
 from penstock.reader.cdc.images import Batch, StoredBatch
 from penstock.reader.cdc.logged import LoggedChanges
 from penstock.reader.cdc.read_schema import ChangesReadSchema
+from penstock.reader.cdc.rewrites import Rewrites
 from penstock.reader.cdc.states import ReadSlice, States
 from penstock.reader.cdc.stored import stored_changes
 from penstock.reader.log.shared_log import SharedLog
@@ -50,10 +51,17 @@ def read_changes(
             f"split {split.split_id} of table {context.scan.table} holds no changes, its scan asks for them"
         )
     steps = split.part.steps
-    context = replace(context, shared_log=SharedLog())
+    context, rewrites = replace(context, shared_log=SharedLog()), Rewrites()
 
     def states_of(number: int) -> States:
-        return States(context=context, step=steps[number], number=number, read_slice=read_slice, bases=bases)
+        return States(
+            context=context,
+            step=steps[number],
+            number=number,
+            read_slice=read_slice,
+            bases=bases,
+            rewrites=rewrites,
+        )
 
     def keys_of(number: int) -> list[pa.Array]:
         ahead = replace(context, tally=tally.nested())

@@ -5,15 +5,16 @@ This module decides which instants a state contains. `compared` finds the differ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import InvariantViolation
-from penstock.proto.model.changes import ChangesOf, ChangeStep
+from penstock.proto.model.changes import ChangesOf, ChangeStep, GroupChanges
 from penstock.proto.model.files import SliceFiles
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import AllRows, Scan, Split, VisibleInstants, WholeFile
@@ -34,6 +35,9 @@ _ENGINE_ROWS = 8
 IDENTITY = (RECORD_KEY, COMMIT_TIME, SEQUENCE)
 """The meta columns that together identify one version of one row."""
 
+if TYPE_CHECKING:
+    from penstock.reader.cdc.rewrites import Rewrites
+
 ReadSlice = Callable[[Scan, Split, SplitTally], Generator[SplitBatch, None, None]]
 """Reads the merged rows of one file slice (`penstock.reader.read_split`)."""
 
@@ -51,7 +55,9 @@ class States:
     read_slice: ReadSlice
     """Reads one state."""
     bases: SharedBases
-    """The base files of the split's steps."""
+    """The base files of the split's steps, for rows of some keys."""
+    rewrites: Rewrites
+    """Successive base files, for whole states."""
 
     @property
     def scan(self) -> Scan:
@@ -70,6 +76,13 @@ class States:
             f"table {self.scan.table}: changes of instant {self.step.instant} in file group {self.split.file_group} of "
             f"partition {self.split.partition!r}"
         )
+
+    def next_step(self) -> States | None:
+        """The states around the split's next step; None for the last one."""
+        part, number = self.split.part, self.number + 1
+        if not isinstance(part, GroupChanges) or number >= len(part.steps):
+            return None
+        return replace(self, step=part.steps[number], number=number)
 
     def before(self, files: SliceFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows right before the step, in the slice's order."""
@@ -141,23 +154,42 @@ class States:
         return replace(self.scan, columns=tuple(columns), where="", rows=AllRows(), visible=visible)
 
 
-def rows_of_keys(batches: Iterator[pa.RecordBatch], keys: RecordTable) -> tuple[pa.Table | None, np.ndarray, int]:
-    """The rows whose record key is in `keys`, the number of each row's key, and how many rows were read.
+FoundRows = tuple[pa.Table | None, np.ndarray, int]
+"""(rows of some keys, the number of each row's key, how many rows there were). The table is None if no row matches."""
 
-    The table is None if there are no such rows.
-    """
-    matching: list[pa.RecordBatch] = []
-    numbers: list[np.ndarray] = []
-    rows = 0
-    for batch in batches:
-        rows += batch.num_rows
-        matches = keys.match(batch.column(RECORD_KEY), 0)
+
+class RowsOfKeys:
+    """Collects the rows whose record key is in `keys`."""
+
+    def __init__(self, keys: RecordTable) -> None:
+        self.size_bytes = 0
+        """The bytes of the rows collected."""
+        self._keys, self._rows = keys, 0
+        self._matching: list[pa.RecordBatch] = []
+        self._numbers: list[np.ndarray] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Collects from a batch."""
+        self._rows += batch.num_rows
+        matches = self._keys.match(batch.column(RECORD_KEY), 0)
         if len(matches.rows):
-            matching.append(batch.take(pa.array(matches.rows)))
-            numbers.append(matches.numbers)
-    if not matching:
-        return None, np.empty(0, np.int64), rows
-    return pa.Table.from_batches(matching), np.concatenate(numbers), rows
+            self._matching.append(batch.take(pa.array(matches.rows)))
+            self._numbers.append(matches.numbers)
+            self.size_bytes += self._matching[-1].nbytes
+
+    def result(self) -> FoundRows:
+        """The rows of the batches so far."""
+        if not self._matching:
+            return None, np.empty(0, np.int64), self._rows
+        return pa.Table.from_batches(self._matching), np.concatenate(self._numbers), self._rows
+
+
+def rows_of_keys(batches: Iterable[pa.RecordBatch], keys: RecordTable) -> FoundRows:
+    """The result of `RowsOfKeys` over these batches."""
+    rows = RowsOfKeys(keys)
+    for batch in batches:
+        rows.add(batch)
+    return rows.result()
 
 
 def states_style(states: States) -> ImageStyle:
