@@ -60,10 +60,6 @@ class BaseVisitor(Protocol):
         ...
 
 
-KeysOfStep = Callable[[int], Sequence[pa.Array]]
-"""The record keys that the step with this number looks up in base files. Errors as for reading the step."""
-
-
 @dataclass(slots=True, eq=False)
 class Selection:
     """The rows of a base file that have chosen keys."""
@@ -126,17 +122,25 @@ class _Selecting:
 class SharedBases:
     """The base files of one split, for the steps in their order."""
 
-    def __init__(self, steps: Sequence[ChangeStep], keys_of_step: KeysOfStep, *, compiled: bool) -> None:
-        self._steps, self._keys_of_step, self._compiled = steps, keys_of_step, compiled
+    def __init__(self, steps: Sequence[ChangeStep]) -> None:
+        self._steps = steps
         self._selections: dict[tuple[str, tuple[str, ...]], Selection] = {}
         self._most_steps = len(steps)
 
     def read(
-        self, context: SplitContext, step: int, visitor: BaseVisitor, *, may_be_encoded: Collection[str], again: bool
+        self,
+        context: SplitContext,
+        step: int,
+        keys_of_step: Callable[[int], Sequence[pa.Array]],
+        visitor: BaseVisitor,
+        *,
+        may_be_encoded: Collection[str],
+        again: bool,
     ) -> None:
         """Passes the base file of `context.split`, or all rows of it that step number `step` looks up.
 
-        `again`: the step itself will read the file again. Errors as for reading a base file.
+        `keys_of_step` reads the record keys that a step looks up in base files. `again`: the step itself will read the
+        file again. Errors as for reading a base file.
         """
         if context.split.base is None:
             return
@@ -146,7 +150,11 @@ class SharedBases:
             known.visit(visitor)
             return
         self._selections.pop((base, columns), None)
-        selecting = self._selecting(base, step, again=again)
+        keys = self._keys(base, step, keys_of_step, again=again)
+        selecting = None
+        if keys is not None:
+            table, _ = number_keys(keys[0], compiled=context.options.by_kernels)
+            selecting = _Selecting(Selection(table, keys[1]))
         _read_whole(context, columns, may_be_encoded, visitor, selecting)
         if selecting is None:
             return
@@ -157,28 +165,27 @@ class SharedBases:
             del self._selections[next(iter(self._selections))]
         self._selections[base, columns] = selecting.selection
 
-    def _selecting(self, base: str, step: int, *, again: bool) -> _Selecting | None:
-        """A selection of the rows that this step and the next ones look up in the file; None if no step reads it
-        again."""
+    def _keys(
+        self, base: str, step: int, keys_of_step: Callable[[int], Sequence[pa.Array]], *, again: bool
+    ) -> tuple[list[pa.Array], range] | None:
+        """The keys that this step and the next ones look up in the file, and the numbers of these steps; None if no
+        step reads it again."""
         keys: list[pa.Array] = []
-        size_bytes, end, uses = 0, step, 2 if again else 1
+        end, uses, free_bytes = step, 2 if again else 1, SELECTION_BYTES
         for number in range(step, min(len(self._steps), step + self._most_steps)):
             if base not in looked_up_bases(self._steps[number]):
                 continue
-            if number > step:
-                uses += 1
             try:
-                keys += self._keys_of_step(number)
+                own_keys = keys_of_step(number)
             except PenstockError:  # the step itself raises it
                 break
-            size_bytes = sum(part.nbytes for part in keys)
-            if size_bytes > SELECTION_BYTES:
+            free_bytes -= sum(part.nbytes for part in own_keys)
+            if free_bytes < 0:
                 break
+            keys += own_keys
+            uses += number > step
             end = number + 1
-        if uses < 2 or end <= step or (end == step + 1 and not again):
-            return None
-        table, _ = number_keys(keys, compiled=self._compiled)
-        return _Selecting(Selection(table, range(step, end)))
+        return (keys, range(step, end)) if uses > 1 and end > step else None
 
 
 def looked_up_bases(step: ChangeStep) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from penstock.proto.model.changes import ComparedStates
 from penstock.proto.model.files import SliceFiles
 from penstock.reader.cdc.images import ChangeBatch, ChangeKind, Images, ImageStyle
+from penstock.reader.cdc.rewrites import Rewrites
 from penstock.reader.cdc.state_rows import StateRows, differing_rows, state_rows
 from penstock.reader.cdc.states import IDENTITY, SEQUENCE, States, flat, one_batch, states_style
 from penstock.reader.merge.keys import RecordTable, number_keys
@@ -32,13 +33,15 @@ KEYS_AT_ONCE: Final = 1 << 20
 """How many keys of a base file are looked up in another at once. This bounds the memory of a comparison."""
 
 
-def compared_changes(states: States, source: ComparedStates, columns: tuple[str, ...]) -> Iterator[ChangeBatch]:
+def compared_changes(
+    states: States, source: ComparedStates, columns: tuple[str, ...], rewrites: Rewrites
+) -> Iterator[ChangeBatch]:
     """The step's changes: deletes in the order of the state before, then the others in the order of the state after.
 
-    `columns` are the table's columns that images need. Memory grows with the number of changes; for a group that is
-    completely new or completely gone it is constant.
+    `columns` are the table's columns that images need, `rewrites` those of the split. Memory grows with the number of
+    changes; for a group that is completely new or completely gone it is constant.
     """
-    comparison = _Comparison(states, tuple(dict.fromkeys((*columns, *IDENTITY))))
+    comparison = _Comparison(states, tuple(dict.fromkeys((*columns, *IDENTITY))), rewrites)
     before, after = source.before, source.after
     if before is None and after is not None:
         for batch in states.after(after, comparison.columns):
@@ -57,6 +60,7 @@ def compared_changes(states: States, source: ComparedStates, columns: tuple[str,
 class _Comparison:
     states: States
     columns: tuple[str, ...]
+    rewrites: Rewrites
 
     @property
     def record(self) -> RecordSchema:
@@ -100,7 +104,7 @@ class _Comparison:
 
     def rewritten(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
         """The commit wrote a new base file: its own rows are new, and row counts show whether others are gone."""
-        rewrites, states = self.states.rewrites, self.states
+        rewrites, states = self.rewrites, self.states
         state_after = rewrites.after(states, after, self.columns)
         written, keys, numbers = state_after.written, state_after.own.table, state_after.own.numbers
         old, old_numbers, rows_before = rewrites.replaced(states, before, self.columns, keys)

@@ -18,6 +18,7 @@ from penstock.proto.errors import CorruptBlock, CorruptFile, InvariantViolation
 from penstock.proto.model.changes import ChangeFormat, LoggedImages
 from penstock.proto.model.files import SliceFiles
 from penstock.reader.avro.decoder import AvroDecoder, record_bounds
+from penstock.reader.cdc.base_rows import looked_up_bases
 from penstock.reader.cdc.images import ChangeBatch, ChangeKind, Images, ImageStyle
 from penstock.reader.cdc.logged_schema import (
     KEY,
@@ -235,7 +236,8 @@ class _Decoding:
         keys, numbers = number_keys([changed_keys], compiled=states.context.options.by_kernels)
         columns = tuple(dict.fromkeys((*self.changes.columns, RECORD_KEY)))
         scan = states.before_scan(columns) if side == "before" else states.after_scan(columns)
-        (found,) = state_rows(states, [(files, scan)], keys, again=self.again)
+        again = self.again or len(set(looked_up_bases(states.step))) < len(looked_up_bases(states.step))
+        (found,) = state_rows(states, [(files, scan)], keys, again=again)
         matched = found.numbers
         first = np.full(keys.count, -1, np.int64)
         first[matched[::-1]] = np.arange(len(matched))[::-1]

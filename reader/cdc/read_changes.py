@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -31,10 +32,10 @@ from penstock.reader.cdc.read_schema import ChangesReadSchema
 from penstock.reader.cdc.rewrites import Rewrites
 from penstock.reader.cdc.states import ReadSlice, States
 from penstock.reader.cdc.stored import stored_changes
-from penstock.reader.log.shared_log import SharedLog
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.emit import SplitBatch
 from penstock.reader.split.filter import kept_rows
+from penstock.reader.split.shared_log import SharedLog
 from penstock.table.schema.completion import COMPLETION_TYPE
 
 
@@ -51,28 +52,19 @@ def read_changes(
             f"split {split.split_id} of table {context.scan.table} holds no changes, its scan asks for them"
         )
     steps = split.part.steps
-    context, rewrites = replace(context, shared_log=SharedLog()), Rewrites()
-
-    def states_of(number: int) -> States:
-        return States(
-            context=context,
-            step=steps[number],
-            number=number,
-            read_slice=read_slice,
-            bases=bases,
-            rewrites=rewrites,
-        )
-
-    def keys_of(number: int) -> list[pa.Array]:
-        ahead = replace(context, tally=tally.nested())
-        return looked_up_keys(replace(states_of(number), context=ahead), changes)
-
-    bases = SharedBases(steps, keys_of, compiled=context.options.by_kernels)
+    rewrites = Rewrites()
+    states_of = partial(
+        States,
+        context=replace(context, shared_log=SharedLog()),
+        read_slice=read_slice,
+        bases=SharedBases(steps),
+        keys_of=partial(_looked_up_keys, form=changes.format),
+    )
 
     def batches() -> Generator[SplitBatch, None, None]:
         ordinal = 0
-        for number in range(len(steps)):
-            for rows in _rows(states_of(number), changes):
+        for number, step in enumerate(steps):
+            for rows in _rows(states_of(step=step, number=number), changes, rewrites):
                 for first in range(0, rows.num_rows, batch_rows):
                     part = rows.slice(first, batch_rows)
                     with tally.phase("emit"):
@@ -86,10 +78,10 @@ def read_changes(
     return batches()
 
 
-def _rows(states: States, changes: ChangesReadSchema) -> Iterator[pa.RecordBatch]:
+def _rows(states: States, changes: ChangesReadSchema, rewrites: Rewrites) -> Iterator[pa.RecordBatch]:
     """The finished changes of one step."""
     first = 0
-    for batch in states.context.tally.timed("merge", _changes(states, changes)):
+    for batch in states.context.tally.timed("merge", _changes(states, changes, rewrites)):
         count = len(batch.kinds)
         if not count:
             continue
@@ -105,24 +97,24 @@ def _rows(states: States, changes: ChangesReadSchema) -> Iterator[pa.RecordBatch
         first += count
 
 
-def _changes(states: States, changes: ChangesReadSchema) -> Iterator[Batch]:
+def _changes(states: States, changes: ChangesReadSchema, rewrites: Rewrites) -> Iterator[Batch]:
     step: ChangeStep = states.step
     match step.source:
         case LoggedImages() as source:
             logged = LoggedChanges(states=states, source=source, columns=changes.images, format=changes.format)
             yield from logged.batches()
         case ComparedStates() as source:
-            yield from compared_changes(states, source, changes.images)
+            yield from compared_changes(states, source, changes.images, rewrites)
         case StoredKinds() as source:
             stored: Iterator[StoredBatch] = stored_changes(states, source, changes.images)
             yield from stored
 
 
-def looked_up_keys(states: States, changes: ChangesReadSchema) -> list[pa.Array]:
+def _looked_up_keys(states: States, *, form: ChangeFormat) -> list[pa.Array]:
     """The record keys that a step looks up in base files. Errors as for reading the step."""
     match states.step.source:
         case LoggedImages() as source:
-            return list(LoggedChanges(states=states, source=source, columns=(), format=changes.format).keys())
+            return list(LoggedChanges(states=states, source=source, columns=(), format=form).keys())
         case ComparedStates(after=after) if after is not None:
             touched = states.touched(after)
             return [] if touched is None else [touched.keys]

@@ -8,7 +8,7 @@ bounded: if the keys or rows of the next commit take more than `SELECTION_BYTES`
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -81,7 +81,7 @@ class Rewrites:
 
     def _next_keys(self, states: States, files: SliceFiles) -> OwnKeys | None:
         """The keys of the next step's commit, if it rewrote this file; None if they take too much memory."""
-        following = states.next_step()
+        following = states.ahead(states.number + 1)
         if following is None or files.logs or not isinstance(following.step.source, ComparedStates):
             return None
         before, after = following.step.source.before, following.step.source.after
@@ -89,9 +89,8 @@ class Rewrites:
             return None
         if after.base.path == files.base.path:
             return None
-        ahead = replace(following, context=replace(states.context, tally=states.context.tally.nested()))
         try:
-            keys = _within(_own_keys(ahead, after), base_rows.SELECTION_BYTES)
+            keys = _within(_own_keys(following, after), base_rows.SELECTION_BYTES)
         except PenstockError:  # the step itself raises it
             return None
         return None if keys is None else _numbered(states, keys)

@@ -175,7 +175,12 @@ def _read_base(
     context = sides[-1].context
     may_be_encoded = () if any(side.fills_gaps for side in sides) else context.schema.pass_through
     visitor = _Sides(sides, keys, only_differing, states.where)
-    states.bases.read(context, states.number, visitor, may_be_encoded=may_be_encoded, again=again)
+
+    def keys_of(number: int) -> Sequence[pa.Array]:
+        ahead = states.ahead(number)
+        return () if ahead is None else states.keys_of(ahead)
+
+    states.bases.read(context, states.number, keys_of, visitor, may_be_encoded=may_be_encoded, again=again)
 
 
 def _no_origin(origin: Origin) -> NoReturn:

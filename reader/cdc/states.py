@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -35,11 +34,12 @@ _ENGINE_ROWS = 8
 IDENTITY = (RECORD_KEY, COMMIT_TIME, SEQUENCE)
 """The meta columns that together identify one version of one row."""
 
-if TYPE_CHECKING:
-    from penstock.reader.cdc.rewrites import Rewrites
-
 ReadSlice = Callable[[Scan, Split, SplitTally], Generator[SplitBatch, None, None]]
 """Reads the merged rows of one file slice (`penstock.reader.read_split`)."""
+
+
+KeysOf = Callable[["States"], Sequence[pa.Array]]
+"""The record keys that the step of these states looks up in base files. Errors as for reading the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +55,9 @@ class States:
     read_slice: ReadSlice
     """Reads one state."""
     bases: SharedBases
-    """The base files of the split's steps, for rows of some keys."""
-    rewrites: Rewrites
-    """Successive base files, for whole states."""
+    """The base files of the split's steps."""
+    keys_of: KeysOf
+    """Reads the keys that a step looks up."""
 
     @property
     def scan(self) -> Scan:
@@ -77,12 +77,14 @@ class States:
             f"partition {self.split.partition!r}"
         )
 
-    def next_step(self) -> States | None:
-        """The states around the split's next step; None for the last one."""
-        part, number = self.split.part, self.number + 1
+    def ahead(self, number: int) -> States | None:
+        """The states around another step of the split, to be read ahead: its counts are not part of the report. None if
+        the split has no such step."""
+        part = self.split.part
         if not isinstance(part, GroupChanges) or number >= len(part.steps):
             return None
-        return replace(self, step=part.steps[number], number=number)
+        context = replace(self.context, tally=self.context.tally.nested())
+        return replace(self, context=context, step=part.steps[number], number=number)
 
     def before(self, files: SliceFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows right before the step, in the slice's order."""

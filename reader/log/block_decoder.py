@@ -16,8 +16,8 @@ from penstock.reader.avro.decoder import AvroDecoder, record_bounds
 from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.file_bytes import LogFiles
 from penstock.reader.log.parquet_block import ParquetBlock
-from penstock.reader.log.shared_log import rows_at
 from penstock.reader.split.context import SplitContext
+from penstock.reader.split.shared_log import rows_at
 from penstock.table.log.blocks import BlockKind
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
 from penstock.table.schema.history import HistoryField

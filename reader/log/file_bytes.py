@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.splits import FileRef
+from penstock.reader.split.shared_log import SharedLog
 from penstock.reader.values.memory_pool import return_unused
 from penstock.table.storage.filesystem import Storage, is_local
-
-if TYPE_CHECKING:
-    from penstock.reader.log.shared_log import SharedLog
 
 _RETURN_BYTES: Final = 4 << 20
 HELD_BYTES: Final = 64 << 20

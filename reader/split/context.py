@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.splits import Scan, Split
 from penstock.reader.split.emit import BATCH_BYTES, BatchSize
 from penstock.reader.split.read_schema import ReadSchema
 from penstock.reader.split.report import SplitTally
+from penstock.reader.split.shared_log import SharedLog
 from penstock.table.storage.filesystem import Storage
-
-if TYPE_CHECKING:
-    from penstock.reader.log.shared_log import SharedLog
 
 MAX_BATCH_ROWS = 1 << 24
 

@@ -20,9 +20,9 @@ from penstock.proto.model.files import FileRef, SliceFiles
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, FillNulls
 from penstock.reader.base.file import BaseFile
 from penstock.reader.cdc import base_rows
-from penstock.reader.log import shared_log
 from penstock.reader.log.file_bytes import LogFiles
 from penstock.reader.read_split import ReadOptions
+from penstock.reader.split import shared_log
 from tests.oracle import slice_writer
 from tests.unit.reader.change_slices import ChangeFolder, instant, meta_columns
 
@@ -269,7 +269,7 @@ class TestReads:
         with counted_reads() as counts:
             folder.read(*steps[1:], known=known)
         assert len(counts) == 2 + len(UPDATES)  # the base file has two row groups
-        assert set(counts.values()) == {1}
+        assert max(counts.values()) == 1
 
     def test_records_that_fill_gaps(self, tmp_path: pathlib.Path) -> None:
         folder = ChangeFolder(tmp_path, FIELDS)
@@ -277,7 +277,7 @@ class TestReads:
         steps = steps_of(folder, [(key, 1, 0) for key in "abcdef"], commits, positions=False)
         with counted_reads() as counts:
             folder.read(*steps[1:], known=[1])
-        assert set(counts.values()) == {1}
+        assert max(counts.values()) == 1
 
     def test_rewritten_base_files(self, tmp_path: pathlib.Path) -> None:
         """A file is read once for keys, and once for the rows of both states that it is."""
@@ -298,11 +298,12 @@ class TestReads:
     def test_logged_changes(self, tmp_path: pathlib.Path, mode: str, with_logs: bool, blocks: int) -> None:
         folder = ChangeFolder(tmp_path, FIELDS)
         steps = logged_steps(folder, [list("ab"), list("bc"), list("ad")], mode, with_logs=with_logs, blocks=blocks)
-        with counted_reads() as counts:
-            folder.read(*steps, known=[1])
-        bases = {name: count for name, count in counts.items() if ".parquet" in name}
-        assert bases
-        assert set(bases.values()) == {1}
+        for chosen in (steps, steps[-1:]):
+            with counted_reads() as counts:
+                folder.read(*chosen, known=[1, 2, 3])
+            bases = {name: count for name, count in counts.items() if ".parquet" in name}
+            assert bases
+            assert max(bases.values()) == 1
 
     def test_rows_that_do_not_fit_are_read_for_each_step(self, tmp_path: pathlib.Path) -> None:
         """The negative control of the others."""

@@ -8,14 +8,15 @@ exceeds the limit is read and decoded again, as without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import PenstockError
 from penstock.proto.model.files import FileRef
-from penstock.reader.merge.stream import LogWinners
+
+_Winners = TypeVar("_Winners")
 
 SHARED_BYTES: Final = 64 << 20
 """The most bytes of files, and the most bytes of decoded blocks, that are kept."""
@@ -29,7 +30,7 @@ class SharedLog:
     def __init__(self, most_bytes: int = SHARED_BYTES) -> None:
         self._files: dict[FileRef, pa.Buffer] = {}
         self._blocks: dict[Hashable, list[pa.RecordBatch] | None] = {}
-        self._winners: dict[Hashable, LogWinners | None] = {}
+        self._winners: dict[Hashable, Any] = {}
         self._bounds: dict[Hashable, tuple[np.ndarray, np.ndarray]] = {}
         self._file_bytes = self._block_bytes = most_bytes
 
@@ -63,14 +64,15 @@ class SharedLog:
             self._block_bytes -= sum(batch.nbytes for batch in kept or ())
         return self._blocks[block]
 
-    def winners(self, state: Hashable, fold: Callable[[], LogWinners | None]) -> LogWinners | None:
+    def winners(self, state: Hashable, fold: Callable[[], _Winners]) -> _Winners:
         """The winners of a state, folded once if the state is one of the last two."""
         if state not in self._winners:
             folded = fold()
             while len(self._winners) >= _STATES:
                 del self._winners[next(iter(self._winners))]
             self._winners[state] = folded
-        return self._winners[state]
+        winners: _Winners = self._winners[state]
+        return winners
 
     def _fitting(self, decode: Callable[[], Iterable[pa.RecordBatch]]) -> list[pa.RecordBatch] | None:
         batches, size = [], 0
