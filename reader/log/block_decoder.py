@@ -18,6 +18,7 @@ from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.file_bytes import LogFiles
 from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.reader.split.context import SplitContext
+from penstock.reader.split.shared_log import rows_at
 from penstock.table.log.blocks import BlockKind
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
 from penstock.table.schema.history import HistoryField
@@ -43,12 +44,17 @@ class BlockDecoder:
 
     def __init__(self, files: LogFiles, context: SplitContext) -> None:
         self._files, self._scan, self._schema = files, context.scan, context.schema
-        self._compiled = context.options.by_kernels
+        self._compiled, self._shared = context.options.by_kernels, context.shared_log
         self._decoders: dict[tuple[int, tuple[str, ...]], AvroDecoder] = {}
         self._writers: dict[tuple[str, tuple[HistoryField, ...] | None], RecordSchema] = {}
 
     def bounds(self, counted: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
         """(begin, end) of each record of a data block; for a Parquet block its number, twice."""
+        if self._shared is None:
+            return self._bounds(counted)
+        return self._shared.bounds((counted.place.file, counted.block.offset), lambda: self._bounds(counted))
+
+    def _bounds(self, counted: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
         if counted.block.kind is BlockKind.PARQUET_DATA:
             numbers = np.arange(self._parquet(counted).num_rows(), dtype=np.int64)
             return numbers, numbers
@@ -62,6 +68,18 @@ class BlockDecoder:
 
         SchemaMismatch for a type change that is not a promotion.
         """
+        if self._shared is None:
+            return self._decoded(counted, columns, begin, end)
+        every = self.bounds(counted)
+        block = counted.place.file, counted.block.offset, columns
+        records = self._shared.records(block, lambda: self._decoded(counted, columns, *every))
+        if records is None:
+            return self._decoded(counted, columns, begin, end)
+        return rows_at(records, np.searchsorted(every[0], begin))
+
+    def _decoded(
+        self, counted: CountedBlock, columns: tuple[str, ...], begin: np.ndarray, end: np.ndarray
+    ) -> Iterator[pa.RecordBatch]:
         if counted.block.kind is BlockKind.PARQUET_DATA:
             yield from self._parquet(counted).decode(columns, begin)
             return
@@ -98,7 +116,7 @@ class BlockDecoder:
         run_bytes, run_writer = 0, None
         for block in blocks:
             header, kind = block.counted.block.header, block.counted.block.kind
-            is_alone = kind is BlockKind.PARQUET_DATA or header.is_partial
+            is_alone = self._shared is not None or kind is BlockKind.PARQUET_DATA or header.is_partial
             writer = None if is_alone else self.writer(block.counted)
             size = int((block.end - block.begin).sum())
             if run and (writer is None or writer is not run_writer or run_bytes + size > JOINED_BYTES):

@@ -86,12 +86,18 @@ def read_log(context: SplitContext, *, held_bytes: int = HELD_BYTES) -> LogWinne
     damage, CorruptFile for a log that is gone or cut off, UnsupportedFeature for counted blocks that are not supported:
     each names table, file and block.
     """
-    files = LogFiles(context.storage, context.split.logs, context.scan.table, held_bytes)
+    shared = context.shared_log
+    files = LogFiles(context.storage, context.split.logs, context.scan.table, held_bytes, shared)
     try:
         with context.tally.phase("open"):
             blocks = counted_blocks(files, context)
         context.tally.log_blocks += len(blocks)
-        return _LogReader(files, context).winners(blocks)
+        reader = _LogReader(files, context)
+        if shared is None:
+            return reader.winners(blocks)
+        places = tuple((counted.place.file, counted.block.offset) for counted in blocks)
+        state = context.split.base, context.split.base_instant, context.schema.stored, places
+        return shared.winners(state, lambda: reader.winners(blocks))
     finally:
         files.release()
 
