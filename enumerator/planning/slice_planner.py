@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from penstock.enumerator.planning.file_inventory import LogContents, log_contents
@@ -25,6 +25,7 @@ from penstock.table.files.slices import (
     DataFile,
     GroupId,
     OrderedUpTo,
+    View,
     VisibleFiles,
     group_files,
     instant_is_visible,
@@ -83,7 +84,8 @@ class _ChosenSlices:
             if scan.partition_fields
             else None
         )
-        slices = [item for item in self.slices if pruning is None or not pruning.drops(item.group[0])]
+        dropped = {name for name in self.partitions if pruning.drops(name)} if pruning is not None else ()
+        slices = [item for item in self.slices if item.group[0] not in dropped] if dropped else self.slices
         contents = log_contents(state.facts, _readable_logs(state, self.selection, slices))
         builder = _SplitBuilder(state, scan, scope, contents)
         lineages = RowLineages(state, self.selection)
@@ -108,22 +110,22 @@ def _includes_services(selection: Selection) -> bool:
 def _choose(state: TableState, selection: Selection, *, tolerate_missing_logs: bool) -> _ChosenSlices | MissingFile:
     """The slice of each selected group that is not replaced and has visible files, sorted by group."""
     evidence_of_view = later_evidence(state.facts, selection.view, state.committed)
-    evidences = {selection.view: evidence_of_view}
+    evidences: dict[View, LaterEvidence] = {}
     by_group = group_files(state.files)
     replaced = _replaced_groups(state, selection)
     chosen: list[_ChosenSlice] = []
     missing_logs: list[DataFile] = []
-    for group in sorted(_candidates(by_group, selection, evidence_of_view) - replaced):
-        if group[0] in state.pruned:
+    for group in sorted(_candidates(by_group, selection, evidence_of_view)):
+        if group in replaced or group[0] in state.pruned:
             continue
         view = selection.view_of(group)
-        if view not in evidences:
-            evidences[view] = later_evidence(state.facts, view, state.committed)
-        evidence = evidences[view]
+        evidence = evidence_of_view if view is selection.view else evidences.get(view)
+        if evidence is None:
+            evidence = evidences[view] = later_evidence(state.facts, view, state.committed)
         files = by_group.get(group, [])
         if group not in evidence.replaced and not any(file.listed or file.named_by for file in files):
             continue  # all its files were cleaned and no active instant replaced it: an archived instant did
-        slices = slice_group(files, state.pending_compactions.get(group, frozenset()), state.committed)
+        slices = slice_group(files, state.pending_compactions.get(group, ()), state.committed)
         available = available_files(
             group,
             slices,
@@ -140,10 +142,11 @@ def _choose(state: TableState, selection: Selection, *, tolerate_missing_logs: b
     return _ChosenSlices(selection, tuple(chosen), tuple(missing_logs))
 
 
-def _candidates(by_group: Collection[GroupId], selection: Selection, evidence: LaterEvidence) -> set[GroupId]:
+def _candidates(by_group: Iterable[GroupId], selection: Selection, evidence: LaterEvidence) -> Iterable[GroupId]:
+    """The groups that the selection may read, each once, in the order of the files: then they are sorted quickly."""
     if selection.groups is not None:
-        return set(selection.groups)
-    return {*by_group, *evidence.built_on, *evidence.replaced}
+        return selection.groups
+    return dict.fromkeys((*by_group, *evidence.built_on, *evidence.replaced))
 
 
 def _replaced_groups(state: TableState, selection: Selection) -> set[GroupId]:
@@ -163,7 +166,8 @@ def _order_key(state: TableState, selection: Selection, group: GroupId, files: V
 
 
 def _newest_key(state: TableState, files: VisibleFiles) -> InstantTime:
-    return InstantTime(max(state.committed.order_key(file.name.instant) for file in files.files))
+    key = max([state.committed.order_key(file.name.instant) for file in files.files])
+    return key if isinstance(key, InstantTime) else InstantTime(key)
 
 
 def _readable_logs(state: TableState, selection: Selection, slices: Collection[_ChosenSlice]) -> list[DataFile]:

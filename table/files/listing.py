@@ -8,9 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from penstock.proto.errors import CorruptFile, FormatError, TableError
+from penstock.proto.model.files import FileRef
 from penstock.table.config.java_properties import parse_properties
 from penstock.table.files.external_names import is_external
 from penstock.table.files.names import parse_file_name
+from penstock.table.files.slices import DataFile
 from penstock.table.storage.filesystem import FileInfo, Storage, redacted_uri
 
 PARTITION_MARKER: Final = ".hoodie_partition_metadata"
@@ -78,18 +80,24 @@ def creating_instants(storage: Storage, partitions: Collection[str]) -> dict[str
         return {partition: time for partition, time in times if _INSTANT.fullmatch(time)}
 
 
-def list_data_files(storage: Storage, partition: str, *, strict: bool = False) -> tuple[FileInfo, ...]:
+def list_data_files(storage: Storage, partition: str, *, strict: bool = False) -> tuple[DataFile, ...]:
     """The base and log files in a partition's folder (`.cdc` logs too), by name; () if the folder does not exist.
 
     Other files are left out, and so are files of other writers: only metadata records their instants
     (`table.files.external_names`). `strict`: TableError for a Parquet file of another writer, also in sub-folders.
     """
-    infos = storage.list_dir(partition)
-    files = [info for info in infos if not info.is_dir and parse_file_name(info.name) is not None]
+    others: list[FileInfo] = []
+    files: list[DataFile] = []
+    for info in storage.list_dir(partition):
+        name = None if info.is_dir else parse_file_name(info.name)
+        if name is None:
+            others.append(info)
+        elif not is_external(info.name):
+            ref = FileRef(info.path, info.size_bytes)
+            files.append(DataFile(partition=partition, ref=ref, name=name, listed=True))
     if strict:
-        known = {info.path for info in files}
-        _refuse_foreign(storage, [info for info in infos if info.path not in known])
-    return tuple(info for info in files if not is_external(info.name))
+        _refuse_foreign(storage, others)
+    return tuple(files)
 
 
 def _refuse_foreign(storage: Storage, infos: Sequence[FileInfo]) -> None:

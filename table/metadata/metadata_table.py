@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.proto.errors import CorruptFile, TableError
 from penstock.proto.model.splits import FileRef
 from penstock.table.config.properties import META_FOLDER, TableProperties, load_properties
-from penstock.table.files.names import LogName, parse_file_name
+from penstock.table.files.names import LogName
 from penstock.table.files.slices import (
     CommittedInstants,
     DataFile,
@@ -205,15 +205,9 @@ class MetadataTable:
         )
         yield from decode_deletes(content, place).keys.to_pylist()
 
-    def _files(self, partition: str) -> list[DataFile]:
+    def _files(self, partition: str) -> tuple[DataFile, ...]:
         """Base and log files in the folder of a metadata partition. CorruptFile if there are none."""
-        files: list[DataFile] = []
-        for info in self._table.storage.list_dir(partition):
-            name = None if info.is_dir else parse_file_name(info.name)
-            if name is not None:
-                files.append(
-                    DataFile(partition=partition, ref=FileRef(info.path, info.size_bytes), name=name, listed=True)
-                )
+        files = self._table.list_partition(partition)
         if not files:
             raise CorruptFile(f"{self._where(partition)} has no files, although the table's properties name it")
         return files

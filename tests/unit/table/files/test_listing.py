@@ -78,7 +78,7 @@ def test_data_files_only(tmp_path: pathlib.Path, touch: Touch) -> None:
     other = [".hoodie_partition_metadata", "_SUCCESS", ".f-0_0-1-2_001.parquet.crc", "f-0_001.csv"]
     touch(*(f"p/{name}" for name in names + other), "p/g-0_0-1-2_001.parquet/inner")
     result = list_data_files(open_storage(str(tmp_path)), "p")
-    assert [info.path for info in result] == sorted(f"p/{name}" for name in names)
+    assert [file.ref.path for file in result] == sorted(f"p/{name}" for name in names)
     assert list_data_files(open_storage(str(tmp_path)), "none") == ()
 
 
@@ -86,8 +86,8 @@ def test_files_of_other_writers_are_left_out_unless_they_may_count(tmp_path: pat
     touch("p/part-0.parquet", "p/part-0.parquet_001_hudiext", "p/f-0_0-1-2_001.parquet", "p/.tmp/x.parquet")
     touch("q/f-0_0-1-2_001.parquet", "r/deep/er/x.parquet")
     storage = open_storage(str(tmp_path))
-    assert [info.path for info in list_data_files(storage, "p")] == ["p/f-0_0-1-2_001.parquet"]
-    assert [info.path for info in list_data_files(storage, "q", strict=True)] == ["q/f-0_0-1-2_001.parquet"]
+    assert [file.ref.path for file in list_data_files(storage, "p")] == ["p/f-0_0-1-2_001.parquet"]
+    assert [file.ref.path for file in list_data_files(storage, "q", strict=True)] == ["q/f-0_0-1-2_001.parquet"]
     for partition, named in (("p", r"p/part-0\.parquet"), ("r", r"r/deep/er/x\.parquet")):
         with pytest.raises(TableError, match=rf"file {named} of table .* was not named by Hudi"):
             list_data_files(storage, partition, strict=True)
