@@ -19,7 +19,13 @@ from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.positions import InstantTime
 from penstock.table.config.merge_rules import refuse_unsupported
 from penstock.table.config.properties import META_FOLDER, TableProperties, load_properties
-from penstock.table.files.listing import creating_instants, list_data_files, list_partitions
+from penstock.table.files.listing import (
+    creating_instants,
+    list_data_files,
+    list_files,
+    list_partition_files,
+    list_partitions,
+)
 from penstock.table.files.slices import DataFile
 from penstock.table.schema.avro import MAX_JSON_BYTES
 from penstock.table.storage.filesystem import FileInfo, Storage, open_storage, redacted_uri
@@ -311,8 +317,19 @@ class HudiTable:
     def list_partition_files(
         self, partitions: Collection[str], *, strict: bool = False
     ) -> dict[str, tuple[DataFile, ...]]:
-        """`list_partition` of several partitions, one by one: on a local disk, threads cost more than they save."""
-        return {partition: self.list_partition(partition, strict=strict) for partition in partitions}
+        """`list_partition` of several partitions."""
+        return list_partition_files(self.storage, partitions, strict=strict)
+
+    def list_files(
+        self,
+        skipped: Callable[[str], bool] | None = None,
+        excluded: Callable[[str], bool] | None = None,
+        *,
+        strict: bool = False,
+    ) -> dict[str, tuple[DataFile, ...]]:
+        """`list_partition` of every partition, with one listing of each folder; () for those that are `excluded`."""
+        files = list_files(self.storage, skipped, excluded, strict=strict)
+        return files if files or self.properties.partition_fields else self.list_partition_files([""], strict=strict)
 
     @property
     def metadata_fallbacks(self) -> int:

@@ -80,12 +80,11 @@ class TableListing:
             if files is not None:
                 return files
         if pruning is not None:
-            names = self._table.list_partitions(pruning.skipped_folders(partitions))
-            if pruning.fits(names):
-                return self._table.list_partition_files(
-                    [name for name in names if not pruning.drops(name)], strict=self._strict
-                )
-        return self._table.list_partition_files(self._table.list_partitions(), strict=self._strict)
+            skipped = pruning.skipped_folders(partitions)
+            listed = self._table.list_files(skipped, pruning.drops, strict=self._strict)
+            if pruning.fits(listed):
+                return {name: members for name, members in listed.items() if not pruning.drops(name)}
+        return self._table.list_files(strict=self._strict)
 
     def of(self, partitions: Collection[str]) -> Mapping[str, tuple[DataFile, ...]]:
         """The data files of these partitions; () for one that does not exist."""

@@ -24,7 +24,7 @@ log = logging.getLogger("penstock.writer")
 def check_no_other_files(table: HudiTable) -> None:
     """TableError if a table with a metadata table has files of other writers: only its metadata table records them."""
     if ListedPartitions.of(table.properties).exists:
-        table.list_partition_files(table.list_partitions(), strict=True)
+        table.list_files(strict=True)
 
 
 def remove_before_restore(table: HudiTable, storage: WritableStorage) -> bool:
@@ -59,7 +59,7 @@ def create_after_restore(table: HudiTable, storage: WritableStorage, timeline: T
     """
     pending = pending_instants(timeline)
     listing = {}
-    for partition, files in table.list_partition_files(table.list_partitions()).items():
+    for partition, files in table.list_files().items():
         listing[partition] = {
             file.file_name: file.ref.size_bytes
             for file in files
