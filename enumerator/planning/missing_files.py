@@ -291,7 +291,7 @@ def _missing_of_group(
 ) -> MissingFile | None:
     """The first missing file that reading `visible` needs; None if all exist."""
     later = evidence.replaced.get(group, "")
-    if evidence.incomplete and later and not _any_listed(slices) and not (slices and slices[0].base):
+    if later and evidence.incomplete and not _any_listed(slices) and not (slices and slices[0].base):
         return MissingFile(file=_whole(group), named_by=later, cleaned_by="", superseded_by=later)
     for file in visible.files if visible else ():
         if not file.listed:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Final
 
 from penstock.enumerator.planning.file_inventory import LogContents, log_contents
 from penstock.enumerator.planning.missing_files import (
@@ -33,6 +35,9 @@ from penstock.table.files.slices import (
 )
 from penstock.table.partitions.pruning import partition_pruning
 from penstock.table.partitions.values import partition_values
+
+_EXISTS: Final = attrgetter("listed")
+_IS_NAMED: Final = attrgetter("named_by")
 
 
 def plan_splits(state: TableState, *, tolerate_missing_logs: bool = False) -> PlannedSplits:
@@ -76,7 +81,9 @@ class _ChosenSlices:
             else None
         )
         dropped = {name for name in self.partitions if pruning.drops(name)} if pruning is not None else ()
-        slices = {group: files for group, files in self.slices.items() if group[0] not in dropped}
+        slices = self.slices
+        if dropped:
+            slices = {group: files for group, files in slices.items() if group[0] not in dropped}
         contents = log_contents(state.facts, _readable_logs(state, self.selection, slices.values()))
         builder = _SplitBuilder(state, scan, scope, contents)
         lineages = RowLineages(state, self.selection)
@@ -117,7 +124,7 @@ def _choose(state: TableState, selection: Selection, *, tolerate_missing_logs: b
         if evidence is None:
             evidence = evidences[view] = later_evidence(state.facts, view, state.committed)
         files = by_group.pop(group, [])
-        if group not in evidence.replaced and not any(file.listed or file.named_by for file in files):
+        if not any(map(_EXISTS, files)) and group not in evidence.replaced and not any(map(_IS_NAMED, files)):
             continue  # all its files were cleaned and no active instant replaced it: an archived instant did
         slices = slice_group(files, state.pending_compactions.get(group, ()), state.committed)
         available = available_files(
@@ -140,7 +147,8 @@ def _candidates(by_group: Iterable[GroupId], selection: Selection, evidence: Lat
     """The groups that the selection may read, each once, in the order of the files: then they are sorted quickly."""
     if selection.groups is not None:
         return selection.groups
-    return dict.fromkeys((*by_group, *evidence.built_on, *evidence.replaced))
+    later = {*evidence.built_on, *evidence.replaced}
+    return [*by_group, *later.difference(by_group)]
 
 
 def _replaced_groups(state: TableState, selection: Selection) -> set[GroupId]:
@@ -154,7 +162,11 @@ def _replaced_groups(state: TableState, selection: Selection) -> set[GroupId]:
 
 
 def _newest_key(state: TableState, files: VisibleFiles) -> InstantTime:
-    key = max([state.committed.order_key(file.name.instant) for file in files.files])
+    base, order_key = files.base, state.committed.order_key
+    if base is not None and not files.logs:
+        key = order_key(base.name.instant)
+    else:
+        key = max([order_key(file.name.instant) for file in files.files])
     return key if isinstance(key, InstantTime) else InstantTime(key)
 
 
