@@ -7,7 +7,7 @@ inventory, so that an answer that needs it fails instead of returning fewer rows
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.errors import CorruptFile
@@ -89,7 +89,14 @@ def _named(file: DataFile, by: _NamedFile, *, sizes_may_lag: bool) -> DataFile:
     ref = file.ref
     if sizes_may_lag and isinstance(file.name, LogName) and by.size_bytes > ref.size_bytes:
         ref = FileRef(ref.path, by.size_bytes)
-    return replace(file, ref=ref, named_by=by.named_by)
+    return DataFile(
+        partition=file.partition,
+        ref=ref,
+        name=file.name,
+        listed=True,
+        named_by=by.named_by,
+        marked_path=file.marked_path,
+    )
 
 
 def _named_files(
@@ -150,7 +157,7 @@ class LogContents:
         writes = self.writes.get(log.ref.path, ())
         if not known or any(write.data_rows < 0 or write.delete_rows < 0 for write in writes):
             return log.ref
-        return replace(log.ref, writes=writes)
+        return FileRef(log.ref.path, log.ref.size_bytes, writes)
 
 
 def log_contents(facts: TimelineFacts, logs: Collection[DataFile]) -> LogContents:
