@@ -88,16 +88,21 @@ def parts_of(name: BaseName | LogName | None) -> tuple[object, ...] | None:
             return (group, instant, version, token, is_cdc)
 
 
-NAMES = st.one_of(
-    PARTS.map("".join),
-    st.builds("f-{}_0-1-{}_{}.parquet".format, st.integers(0, 2), st.integers(0, 2), st.sampled_from(INSTANTS)),
+LENGTHS = st.sampled_from(["1" * length for length in (1, 9, 10, 24, 25)])
+INSIDE = st.one_of(
+    st.builds("f-0_0-1-{}_{}.parquet".format, st.integers(0, 2), st.sampled_from(INSTANTS)),
     st.builds(
-        ".f-{}_{}.log.{}{}".format,
-        st.integers(0, 2),
+        ".f-0_{}.log.{}{}".format,
         st.sampled_from(INSTANTS),
         st.integers(1, 11),
         st.sampled_from(["", "_0-1-1", "_0-1-2", "_0-1-1.cdc"]),
     ),
+)
+NAMES = st.one_of(
+    PARTS.map("".join),
+    INSIDE,
+    st.builds("f-1_0-1-1_{}.{}".format, LENGTHS, st.sampled_from(["parquet", "orc", "hfile", "lance", "csv"])),
+    st.builds(".f-1_{}.log.{}_{}-1-1".format, LENGTHS, LENGTHS, LENGTHS),
 )
 
 
@@ -178,9 +183,9 @@ def model_view(slices: list[tuple[str, str, list[str]]], shows: dict[str, bool],
 def groups(draw: st.DrawFn) -> tuple[list[DataFile], set[str], CommittedInstants]:
     """Files of one group, its pending compactions, and the committed instants."""
     files = []
-    for name in draw(st.lists(NAMES, unique=True, max_size=14)):
+    for name in draw(st.lists(INSIDE, unique=True, max_size=12)):
         parsed = parse_file_name(name)
-        if parsed is not None and parsed.file_id == "f-0" and not name.endswith("_hudiext"):
+        if parsed is not None:
             named_by = draw(st.sampled_from(["", "009"]))
             ref = FileRef(f"p/{name}", 1)
             listed = draw(st.booleans())
