@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ MAX_NESTED_BYTES: Final = 128 << 20
 field."""
 _SAMPLED: Final = 16
 """Of so many records one is counted to estimate the items of all."""
-_SPARE: Final = 1024
-"""Further items of each level, beyond the estimate and a quarter of it."""
+_SPARE: Final = 16
+"""Further items of each level, beyond the estimate, a quarter of it, and a quarter of the records."""
 
 _DEPTHS: Final = 65
 _HUGE_PAGES_BYTES: Final = 32 << 20
@@ -53,8 +54,11 @@ def _untouched(slots: int, size_bytes: int) -> np.ndarray:
     """
     if slots * size_bytes <= _HUGE_PAGES_BYTES:
         return np.empty((slots, size_bytes), np.uint8)
-    memory = mmap.mmap(-1, max(slots * size_bytes, 1))
-    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+    size = max(slots * size_bytes, 1)
+    if not hasattr(mmap, "MADV_NOHUGEPAGE"):
+        return np.empty((slots, size_bytes), np.uint8)
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # by default a fork would share it
+    with contextlib.suppress(OSError):  # a system without huge pages
         memory.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(memory, np.uint8, slots * size_bytes).reshape(slots, size_bytes)
 
@@ -104,7 +108,8 @@ class CompiledReader:
         rows = int(short[0]) if len(short) else len(begin)
         limits, is_estimate = self._estimate(data, begin[:rows], end[:rows]), True
         while True:
-            if self._nested.size_bytes(limits) <= MAX_NESTED_BYTES:
+            needed = self._nested.size_bytes(limits)
+            if needed <= MAX_NESTED_BYTES:
                 size = int((end[:rows] - begin[:rows]).sum())
                 lanes = _lanes(plan, rows, buffer.at_least(plan.text_slots, size + kernel.OVERCOPY))
                 cells = self._nested.cells(limits)
@@ -114,7 +119,7 @@ class CompiledReader:
             elif not is_estimate:
                 if rows == 1:
                     return None
-                rows //= 2
+                rows = max(1, min(rows // 2, rows * MAX_NESTED_BYTES // needed))
             limits, is_estimate = self._count(data, begin[:rows], end[:rows]), False
         if bad != -1 or (len(short) and rows == short[0]):
             raise BadRecord(rows if bad == -1 else max(bad, -2 - bad), "does not fit its schema")
@@ -124,7 +129,8 @@ class CompiledReader:
         """Limits of the levels that the records hardly exceed, by a sample."""
         if len(begin) <= _SAMPLED or not self._plan.has_items:
             return self._count(data, begin, end)
-        limits = self._count(data, begin[::_SAMPLED], end[::_SAMPLED]) * (_SAMPLED + _SAMPLED // 4) + _SPARE
+        limits = self._count(data, begin[::_SAMPLED], end[::_SAMPLED]) * (_SAMPLED + _SAMPLED // 4)
+        limits += len(begin) // 4 + _SPARE
         limits[0] = len(begin)
         return limits
 

@@ -158,15 +158,18 @@ class AvroDecoder:
                 view = _as_array(data)
             if not _are_inside(begins, ends, len(view)):
                 raise InvariantViolation(f"record bounds leave {len(view)} bytes")
+            most = len(begins)
             while len(begins):
+                most = min(most, len(begins))
                 try:
-                    rows, arrays = self._read(frozen(view), begins, ends, buffer)
+                    rows, arrays = self._read(frozen(view), begins[:most], ends[:most], buffer)
                 except BadRecord as bad:
                     number = last - len(begins) + bad.row
                     place = f"record {number} of {len(begin)} (bytes {begin[number]} to {end[number]})"
                     _raise_corrupt(where, place, bad)
                 except BadValue as bad_value:
-                    place = f"one of the records {last - len(begins)} to {last - 1} of {len(begin)}"
+                    number = last - len(begins)
+                    place = f"one of the records {number} to {number + most - 1} of {len(begin)}"
                     _raise_corrupt(where, place, bad_value)
                 columns = [
                     pa.nulls(rows, field.type) if place is None else arrays[place]
@@ -176,6 +179,7 @@ class AvroDecoder:
                     columns[number] = self._widened(number, columns[number], where)
                 yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
                 begins, ends = begins[rows:], ends[rows:]
+                most = most if rows == most else 2 * rows  # the next ones are about as large
 
     def _widened(self, place: int, column: pa.Array, where: BlockPlace) -> pa.Array:
         try:

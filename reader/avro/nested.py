@@ -19,6 +19,7 @@ from penstock.reader.avro.plan import NARROW, SKIPPED_LEVEL, SMALL, WIDE, Kernel
 from penstock.reader.kernels import avro as kernel
 from penstock.table.schema.avro import ArrayType, Decimal, EnumType, MapType, Primitive, RecordType
 
+_SAMPLE_NULLS: Final = 64
 _BYTES: Final = {WIDE: 8, NARROW: 4, SMALL: 1}
 
 
@@ -62,10 +63,13 @@ class NestedColumns:
     def __init__(self, plan: KernelPlan) -> None:
         self._plan = plan
         self._runs = [run for value in plan.nested.values() for run in _runs(value)]
+        self._absent = [absent for value in plan.nested.values() for absent in _null_bytes(value)]
 
     def size_bytes(self, limits: np.ndarray) -> int:
-        """The bytes of cells, and of symbols, for so many values of each level."""
-        return sum(int(limits[run.level]) * (run.cells * _BYTES[run.kind] + run.bytes) for run in self._runs)
+        """The bytes of cells, of symbols, and of nulls that the writer does not have, for so many values of each
+        level."""
+        cells = sum(int(limits[run.level]) * (run.cells * _BYTES[run.kind] + run.bytes) for run in self._runs)
+        return cells + sum(int(limits[level]) * size for level, size in self._absent)
 
     def cells(self, limits: np.ndarray) -> Cells:
         """Cells for so many values of each level, and for one that exceeds the limit."""
@@ -153,7 +157,7 @@ class _Filled:
         return self._run(self.cells.wide if value.lane == WIDE else self.cells.narrow, value.step, rows)
 
     def _ends(self, value: NestedValue, rows: int) -> np.ndarray:
-        """Arrow's offsets: a null's cell is 0, and becomes the end before it."""
+        """Arrow's offsets. The kernel writes no end for a null: it is that of the value before."""
         ends = self._run(self.cells.narrow, value.step, rows + 1)
         return np.maximum.accumulate(ends, out=ends)
 
@@ -180,3 +184,12 @@ def _runs(value: NestedValue) -> Iterator[_Run]:
     for child in value.children:
         if child is not None:
             yield from _runs(child)
+
+
+def _null_bytes(value: NestedValue) -> Iterator[tuple[int, int]]:
+    """(level, bytes of a null) of each field that the writer does not have: Arrow's nulls of most types take memory."""
+    for place, child in enumerate(value.children):
+        if child is not None:
+            yield from _null_bytes(child)
+        else:
+            yield value.level, pa.nulls(_SAMPLE_NULLS, value.target.field(place).type).nbytes // _SAMPLE_NULLS + 1

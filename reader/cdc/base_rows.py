@@ -155,14 +155,14 @@ class SharedBases:
         if keys is not None:
             table, _ = number_keys(keys[0], compiled=context.options.by_kernels)
             selecting = _Selecting(Selection(table, keys[1]))
+            while len(self._selections) >= _SELECTIONS:
+                del self._selections[next(iter(self._selections))]
         _read_whole(context, columns, may_be_encoded, visitor, selecting)
         if selecting is None:
             return
         if selecting.selection is None:
             self._most_steps = max(1, self._most_steps // 2)
             return
-        while len(self._selections) >= _SELECTIONS:
-            del self._selections[next(iter(self._selections))]
         self._selections[base, columns] = selecting.selection
 
     def _keys(

@@ -24,7 +24,7 @@ from penstock.table.schema.avro import RecordSchema, parse_record_schema
 from penstock.table.schema.history import HistoryField
 
 JOINED_BYTES: Final = 1 << 20
-"""The most bytes of records of several blocks that are decoded at once."""
+"""The most bytes of several blocks, from the first to the last record of each, that are decoded at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class BlockDecoder:
             header, kind = block.counted.block.header, block.counted.block.kind
             is_alone = self._shared is not None or kind is BlockKind.PARQUET_DATA or header.is_partial
             writer = None if is_alone else self.writer(block.counted)
-            size = int((block.end - block.begin).sum())
+            size = int(block.end.max() - block.begin.min()) if len(block.begin) else 0
             if run and (writer is None or writer is not run_writer or run_bytes + size > JOINED_BYTES):
                 yield run
                 run, run_bytes = [], 0

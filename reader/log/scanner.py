@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptBlock
+from penstock.proto.errors import CorruptBlock, PenstockError
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import EventTimeOrdering, RowsOf, VisibleInstants, WholeRecords
 from penstock.reader.log.block_decoder import BlockDecoder, BlockRecords
@@ -41,8 +41,8 @@ ONE_PASS_BYTES: Final = 256 << 10
 """Up to this size of data blocks, full rows are decoded in the first pass: a second pass would cost more than it saves.
 """
 _SMALL_PARQUET_BYTES: Final = 32 << 10
-"""The same for each Parquet block, on average: opening one costs more than decoding so many bytes ..."""
-_MOST_SMALL_BYTES: Final = 8 << 20
+"""So many bytes of each Parquet block, on average, do not count: opening a block costs more than decoding them ..."""
+_MOST_SMALL_BYTES: Final = 2 << 20
 """... up to this size of all of them."""
 
 _PENDING_BLOCKS: Final = 256
@@ -140,12 +140,13 @@ class _LogReader:
     def winners(self, blocks: Sequence[CountedBlock]) -> LogWinners | None:
         tally = self._context.tally
         filler = self._filler(blocks)
-        content_bytes = sum(counted.block.content_end - counted.block.content_start for counted in blocks)
+        sizes = [counted.block.content_end - counted.block.content_start for counted in blocks]
+        parquet = [size for size, counted in zip(sizes, blocks, strict=True) if _is_parquet(counted)]
+        small_bytes = min(_SMALL_PARQUET_BYTES * len(parquet), _MOST_SMALL_BYTES)
+        large_bytes = sum(sizes) - (sum(parquet) if sum(parquet) <= small_bytes else 0)
         keys_only = self._schema.log_merge_columns
         everything = tuple(dict.fromkeys((*keys_only, *self._schema.stored)))
-        parquet_blocks = sum(counted.block.kind is BlockKind.PARQUET_DATA for counted in blocks)
-        few_bytes = max(ONE_PASS_BYTES, min(_SMALL_PARQUET_BYTES * parquet_blocks, _MOST_SMALL_BYTES))
-        one_pass = content_bytes <= few_bytes or set(everything) == set(keys_only)
+        one_pass = large_bytes <= ONE_PASS_BYTES or set(everything) == set(keys_only)
         with tally.phase("log_decode"):
             first_pass = self._first_pass(blocks, everything if one_pass else keys_only, keep_rows=one_pass)
         if not first_pass.records:
@@ -234,12 +235,16 @@ class _LogReader:
             if pending and pending[-1].counted.log != counted.log and not self._files.keeps_all:
                 self._add_data(pending, first_pass, columns, keep_rows)
                 pending = []
-            block = BlockRecords(counted, *self._blocks.bounds(counted))
+            try:
+                block = BlockRecords(counted, *self._blocks.bounds(counted))
+            except PenstockError:
+                self._add_data(pending, first_pass, columns, keep_rows)  # an error of an earlier block comes first
+                raise
             first = first_pass.records + sum(len(other.begin) for other in pending)
             first_pass.data_blocks.append(_DataBlock(block, first))
             first_pass.block_records.append(len(block.begin))
             pending.append(block)
-            if counted.block.kind is BlockKind.PARQUET_DATA or len(pending) >= _PENDING_BLOCKS:
+            if _is_parquet(counted) or len(pending) >= _PENDING_BLOCKS:
                 self._add_data(pending, first_pass, columns, keep_rows)
                 pending = []
         self._add_data(pending, first_pass, columns, keep_rows)
@@ -372,6 +377,10 @@ class _LogReader:
         names = list(self._schema.stored)
         held = [pa.array(np.full(batch.num_rows, name in written)) for name in names]
         return pa.RecordBatch.from_arrays([*stored.columns, *held], names=[*names, *(HELD + name for name in names)])
+
+
+def _is_parquet(counted: CountedBlock) -> bool:
+    return counted.block.kind is BlockKind.PARQUET_DATA
 
 
 def compiled_decoder() -> DeleteListDecoder:

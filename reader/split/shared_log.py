@@ -67,10 +67,9 @@ class SharedLog:
     def winners(self, state: Hashable, fold: Callable[[], _Winners]) -> _Winners:
         """The winners of a state, folded once if the state is one of the last two."""
         if state not in self._winners:
-            folded = fold()
             while len(self._winners) >= _STATES:
                 del self._winners[next(iter(self._winners))]
-            self._winners[state] = folded
+            self._winners[state] = fold()
         winners: _Winners = self._winners[state]
         return winners
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from typing import Any
 
@@ -149,3 +150,46 @@ def test_cells_of_symbols_count_their_text() -> None:
     schema = parse_record_schema(json.dumps({"type": "record", "name": "row", "fields": [{"name": "a", "type": node}]}))
     plan = plan_kernel(schema, {"a": schema.fields[0].type})
     assert NestedColumns(plan).size_bytes(np.array([1, 0, 10])) >= 10_000
+
+
+def test_fields_that_the_writer_lacks_count_too() -> None:
+    """Their nulls take memory in each item."""
+
+    def schema(names: list[str]) -> RecordSchema:
+        fields = [{"name": name, "type": ["null", "long"]} for name in names]
+        node = {"type": "array", "items": {"type": "record", "name": "item", "fields": fields}}
+        return parse_record_schema(
+            json.dumps({"type": "record", "name": "row", "fields": [{"name": "a", "type": node}]})
+        )
+
+    target = schema([f"n{place}" for place in range(40)]).fields[0].type
+    sizes = [NestedColumns(plan_kernel(schema(names), {"a": target})).size_bytes(np.array([1, 0, 1000]))
+             for names in (["n0"], [f"n{place}" for place in range(40)])]  # fmt: skip
+    assert sizes[0] >= 39 * 8 * 1000
+    assert sizes[1] >= 40 * 9 * 1000
+
+
+def test_small_batches_hold_little_more_than_their_values() -> None:
+    """Batches are held until the base file has been read, with all their cells."""
+    fields = [{"name": f"c{place}", "type": {"type": "array", "items": "long"}} for place in range(20)]
+    schema = parse_record_schema(json.dumps({"type": "record", "name": "row", "fields": fields}))
+    plan = plan_kernel(schema, {field.name: field.type for field in schema.fields})
+    reader = compiled.CompiledReader(schema, [(field.name, field.type) for field in schema.fields])
+    data = written(schema, [{f"c{place}": [1] for place in range(20)}] * 17)
+    begin, end = record_bounds(data, PLACE)
+    limits = reader._estimate(np.frombuffer(data + bytes(kernel.OVERRUN), np.uint8), begin, end)
+    assert (limits[2:] >= 17).all()
+    assert NestedColumns(plan).size_bytes(limits) < 10 * 20 * 17 * 8
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # of a fork beside other threads
+def test_scratch_memory_is_not_shared_with_a_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_HUGE_PAGES_BYTES", 0)
+    scratch = compiled.TextBuffer().at_least(2, 1 << 16)
+    scratch[0, 0] = 1
+    child = os.fork()
+    if child == 0:
+        scratch[0, 0] = 2
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert scratch[0, 0] == 1

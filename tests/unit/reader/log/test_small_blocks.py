@@ -140,3 +140,41 @@ def test_error_names_the_block_and_the_record_in_it(
     which = {"record": "one of the records 0 to 3 of 4", "key": "a record without", "late column": "record 2 of 4"}
     with pytest.raises(CorruptBlock, match=rf"\.log\.2_0-1-1: block at byte {offset} .*{which[damage]}"):
         folder.rows(options=ReadOptions(compiled=True))
+
+
+def test_memory_of_joined_blocks_is_bounded_by_what_is_copied(
+    folder: SliceFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first and the last record of each block win: all bytes between them would be copied with them."""
+    monkeypatch.setattr(scanner, "ONE_PASS_BYTES", 0)
+    monkeypatch.setattr(block_decoder, "JOINED_BYTES", 10_000)
+    for number in range(5):
+        middle = [row("m", number, "y" * 3_000) for _ in range(3)]
+        ends = [row(f"{place}{number}", 1, "x") for place in "az"]
+        folder.write_log(slice_writer.data_block(folder.avro, [ends[0], *middle, ends[1]], "1"))
+    sizes: list[int] = []
+    decode = AvroDecoder.decode
+
+    def measured(self: AvroDecoder, data: Any, *arguments: Any) -> Any:
+        if hasattr(data, "nbytes"):
+            sizes.append(data.nbytes)
+        return decode(self, data, *arguments)
+
+    monkeypatch.setattr(AvroDecoder, "decode", measured)
+    assert len(folder.rows(options=ReadOptions(compiled=True))) == 11
+    assert max(sizes, default=0) <= 10_000
+    monkeypatch.setattr(block_decoder, "JOINED_BYTES", 1 << 20)
+    folder.rows(options=ReadOptions(compiled=True))
+    assert max(sizes) > 40_000
+
+
+def test_error_of_the_first_damaged_block_comes_first(folder: SliceFolder) -> None:
+    """The second one's records have no bounds, which are found earlier."""
+    blocks = [slice_writer.data_block(folder.avro, [row(f"k{number}", 1, "v" * 9)], "1") for number in range(3)]
+    blocks[1] = blocks[1].replace(b"k1", b"\xff\xff")
+    content = slice_writer.data_block(folder.avro, [row("k2", 1, "v" * 9)], "1")
+    at = content.index(b"\0\0\0\3\0\0\0\1")
+    blocks[2] = content[: at + 7] + b"\2" + content[at + 8 :]
+    folder.write_log(*blocks)
+    with pytest.raises(CorruptBlock, match=rf"block at byte {len(blocks[0])} of"):
+        folder.rows(options=ReadOptions(compiled=True))

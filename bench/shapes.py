@@ -1,11 +1,11 @@
 """Shapes of data beside a plain table: processor time for each record and each byte, as ratios to the plain table.
 
-    python -m bench.cliffs [--runs 5] [--only decimal --only logs]
+    python -m bench.shapes [--runs 5] [--only decimal --only logs]
 
 The plain table is one file slice: a base file of 20,000 rows with Hudi's meta columns and eight columns of mixed types,
-and a log of 2,000 updates in Avro, merged by event time. Each other shape (`cliff_shapes`) changes one thing. Records
+and a log of 2,000 updates in Avro, merged by event time. Each other shape (`slice_shapes`) changes one thing. Records
 are rows of the base file and of logs, bytes those of the files. Reads of the plain table and of the shape take turns;
-the bench prints the median of the ratios. Over 4x for a record and for a byte is a cliff.
+the bench prints the median of the ratios. Over 4x for a record and for a byte needs an explanation.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from bench.cliff_shapes import PLAIN, Shape, Slice, shapes
+from bench.slice_shapes import PLAIN, Shape, Slice, shapes
 from penstock.reader.avro.decoder import warm_up
 
-CLIFF = 4.0
+LIMIT = 4.0
 """The ratio above which a shape needs an explanation."""
 
 
@@ -50,7 +50,7 @@ def table(folder: pathlib.Path, chosen: list[Shape], runs: int) -> Iterator[str]
     for number, shape in enumerate(chosen):
         made = shape.write(folder / str(number))
         microseconds, by_record, by_byte = ratios(plain, made, runs)
-        verdict = "cliff" if min(by_record, by_byte) > CLIFF else ""
+        verdict = "over 4x" if min(by_record, by_byte) > LIMIT else ""
         yield (
             f"| {shape.name} | {made.records:,} | {made.size_bytes / made.records:,.0f} | {microseconds:,.2f} "
             f"| {by_record:.2f}x | {by_byte:.2f}x | {verdict} |"

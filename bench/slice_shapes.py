@@ -1,4 +1,4 @@
-"""The shapes of `cliffs`: how each differs from the plain table, and the file slice that it is written as."""
+"""The shapes of `shapes`: how each differs from the plain table, and the file slice that it is written as."""
 
 from __future__ import annotations
 
