@@ -135,7 +135,7 @@ class BlockDecoder:
                 continue
             low, high = int(block.begin.min()), int(block.end.max())
             data, at = self._files.parts(block.counted.log).part(low, high)
-            pieces.append(np.frombuffer(data, np.uint8)[low - at : high - at])
+            pieces.append(np.frombuffer(data, np.uint8)[low - at : high - at].copy())  # does not keep the whole file
             begins.append(block.begin + (size - low))
             ends.append(block.end + (size - low))
             size += high - low
