@@ -86,7 +86,7 @@ class LoggedChanges:
         try:
             for place, block in self._all_blocks(files):
                 decoding = self._block(files, place, block, _ALL)
-                if decoding.schema.has_key:
+                if decoding.schema.has_key and len(decoding.kinds):  # a commit may log no change
                     yield decoding.keys()
         finally:
             files.release()

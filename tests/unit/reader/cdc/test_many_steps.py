@@ -231,6 +231,8 @@ def logged_steps(folder: ChangeFolder, updates: list[list[str]], mode: str, *, w
             files = folder.base(number, list(rows.values()))
         half = max(1, len(changes) // blocks)
         parts = [changes[first : first + half] for first in range(0, len(changes), half)]
+        if number % 2:
+            parts.append([])  # writers also log no change
         logged = folder.change_log(number, schema, *parts)
         steps.append((number, LoggedImages((logged,), before if mode == "op_key_only" else None, files)))
     return steps
