@@ -52,12 +52,11 @@ def _untouched(slots: int, size_bytes: int) -> np.ndarray:
     Each slot has room for all texts, but all slots together hold each text once. numpy asks for huge pages, which the
     system clears and counts as a whole: fast for few slots, 100 ms and 200 MB for the 400 slots of a wide table.
     """
-    if slots * size_bytes <= _HUGE_PAGES_BYTES:
+    if slots * size_bytes <= _HUGE_PAGES_BYTES or not hasattr(mmap, "MADV_NOHUGEPAGE"):
         return np.empty((slots, size_bytes), np.uint8)
-    size = max(slots * size_bytes, 1)
-    if not hasattr(mmap, "MADV_NOHUGEPAGE"):
-        return np.empty((slots, size_bytes), np.uint8)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # by default a fork would share it
+    memory = mmap.mmap(
+        -1, slots * size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    )  # by default a fork would share it
     with contextlib.suppress(OSError):  # a system without huge pages
         memory.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(memory, np.uint8, slots * size_bytes).reshape(slots, size_bytes)

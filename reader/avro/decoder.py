@@ -19,7 +19,6 @@ from penstock.reader.avro.arrays import BadRecord, BadValue
 from penstock.reader.avro.compiled import CompiledReader, StructureCheck, TextBuffer, frozen
 from penstock.reader.avro.fallback import FallbackReader
 from penstock.reader.kernels import avro as kernel
-from penstock.reader.kernels import record_bounds as bounds_kernel
 from penstock.reader.kernels.deletes import decode_delete_list
 from penstock.reader.values.widening import HUDI_TOO, NotExact, widened
 from penstock.table.log.blocks import BlockPlace
@@ -77,7 +76,7 @@ def record_bounds(
     if not 0 <= count <= (end - start - 8) // 4:
         raise CorruptBlock(f"{where}: {count} records cannot be in {end - start} bytes; {_ADVICE}")
     begins, ends = np.empty(count, np.int64), np.empty(count, np.int64)
-    find_bounds = bounds_kernel.walk_prefixed if compiled else _prefixed_bounds
+    find_bounds = kernel.walk_prefixed if compiled else _prefixed_bounds
     bad = int(find_bounds(frozen(view), start + 8, end, begins, ends))
     if bad == count:
         raise CorruptBlock(f"{where}: bytes are left over after record {count - 1}; {_ADVICE}")
@@ -179,7 +178,7 @@ class AvroDecoder:
                     columns[number] = self._widened(number, columns[number], where)
                 yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
                 begins, ends = begins[rows:], ends[rows:]
-                most = most if rows == most else 2 * rows  # the next ones are about as large
+                most = 2 * rows  # after a cut, the next records are about as large
 
     def _widened(self, place: int, column: pa.Array, where: BlockPlace) -> pa.Array:
         try:
@@ -289,7 +288,7 @@ def _with_overrun(view: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple
 
 
 def _prefixed_bounds(data: np.ndarray, start: int, stop: int, begin: np.ndarray, end: np.ndarray) -> int:
-    """`kernels.record_bounds.walk_prefixed` without a compiler."""
+    """`kernels.avro.walk_prefixed` without a compiler."""
     view, place = data.data, start
     for number in range(len(begin)):
         if stop - place < 4:

@@ -21,7 +21,6 @@ from penstock.reader.avro import decoder as avro_records
 from penstock.reader.avro.decoder import AvroDecoder, record_bounds, warm_up
 from penstock.reader.kernels import avro as kernel
 from penstock.reader.kernels import deletes
-from penstock.reader.kernels import record_bounds as bounds_kernel
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import (
@@ -348,7 +347,7 @@ def test_record_too_large_for_the_text_room_is_read_all_the_same(monkeypatch: py
 def test_each_kernel_is_compiled_once_whatever_array_it_gets() -> None:
     warm_up()
     assert len(kernel.decode_records.signatures) == 1  # type: ignore[attr-defined]
-    assert len(bounds_kernel.walk_prefixed.signatures) == 1  # type: ignore[attr-defined]
+    assert len(kernel.walk_prefixed.signatures) == 1  # type: ignore[attr-defined]
     assert len(deletes.decode_delete_list.signatures) == 1  # type: ignore[attr-defined]
 
 

@@ -200,3 +200,15 @@ print(scratch[0, 0])
 """
     answer = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "1"
+
+
+def test_batches_grow_again_after_a_record_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "MAX_NESTED_BYTES", 100_000)
+    large = {**rows(1)[0], "others": [address(random.Random(4)) for _ in range(5_000)]}
+    made = [large, *rows(500)]
+    data = written(SCHEMA, made)
+    begin, end = record_bounds(data, PLACE)
+    batches = list(AvroDecoder(SCHEMA, NAMES, SCHEMA).decode(data, begin, end, PLACE))
+    assert batches[0].num_rows == 1
+    assert len(batches) < 20
+    assert pa.Table.from_batches(batches).equals(expected(SCHEMA, made).combine_chunks())
