@@ -280,7 +280,7 @@ class Deployment:
     groups: GroupService
 
 
-FAST = CallLimits(deadline_ms=10_000, plan_deadline_ms=10_000, attempts=5, first_pause_ms=10, longest_pause_ms=10)
+FAST = CallLimits(deadline_ms=60_000, plan_deadline_ms=60_000, attempts=5, first_pause_ms=10, longest_pause_ms=10)
 
 
 def embedded_over(table: ScriptedTable, clock: Clock) -> EmbeddedEnumerator:

@@ -36,7 +36,7 @@ ACL = (
     AclRule(principal="token:neighbour", rights=("read", "plan"), tables=("b",)),
 )
 SPEC = GroupSpec(scope=GroupScope(request=PlanRequest(table="a", query=Incremental())))
-ONCE = CallLimits(deadline_ms=30_000, plan_deadline_ms=30_000, attempts=1)
+ONCE = CallLimits(deadline_ms=60_000, plan_deadline_ms=60_000, attempts=1)
 
 
 @dataclass

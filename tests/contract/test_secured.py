@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tests.contract.scripted_table import Deployment
 
 ALL = PlanRequest(table="trips", query=Snapshot(), slots=1)
-ONCE = CallLimits(deadline_ms=10_000, plan_deadline_ms=10_000, attempts=1)
+ONCE = CallLimits(deadline_ms=60_000, plan_deadline_ms=60_000, attempts=1)
 WAYS = ("tls", "token", "plain token", "certificate", "certificate and token")
 
 

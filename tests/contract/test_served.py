@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from tests.contract.scripted_table import Deployment
 
 ALL = PlanRequest(table="trips", query=Snapshot())
-ONCE = CallLimits(deadline_ms=5000, plan_deadline_ms=5000, attempts=1)
+ONCE = CallLimits(deadline_ms=60_000, plan_deadline_ms=60_000, attempts=1)
 
 
 # --- retries and deadlines ---

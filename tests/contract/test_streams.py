@@ -95,7 +95,7 @@ BATCH = NextBatch(
     schema_json='{"name": "städte"}',
     lost="gone 100 %",
 )
-FAST = CallLimits(deadline_ms=10_000, plan_deadline_ms=10_000, attempts=5, first_pause_ms=10, longest_pause_ms=10)
+FAST = CallLimits(deadline_ms=60_000, plan_deadline_ms=60_000, attempts=5, first_pause_ms=10, longest_pause_ms=10)
 
 
 class ScriptedStreams(EmbeddedEnumerator):

@@ -34,8 +34,8 @@ from tests.progress import PROGRESS_S
 
 CASE: Final = "B_v9_cdc_cow_data_before_after"
 """A table of ten commits (updates, deletes, moves, replacements) with the 24 changes that Hudi returned for it."""
-ONCE: Final = CallLimits(deadline_ms=20_000, attempts=1)
-RETRY_DELAYS: Final = CallLimits(deadline_ms=40_000, attempts=60, first_pause_ms=50, longest_pause_ms=300)
+ONCE: Final = CallLimits(deadline_ms=60_000, attempts=1)
+RETRY_DELAYS: Final = CallLimits(deadline_ms=60_000, attempts=60, first_pause_ms=50, longest_pause_ms=300)
 _T = TypeVar("_T")
 
 

@@ -42,7 +42,7 @@ from tests.faults.scripted import CountedReads
 
 CALLS = pb.DESCRIPTOR.services_by_name["EnumeratorService"].methods_by_name
 SERVICE = "/penstock.v1.EnumeratorService/"
-ONCE = CallLimits(deadline_ms=10_000, plan_deadline_ms=10_000, attempts=1)
+ONCE = CallLimits(deadline_ms=60_000, plan_deadline_ms=60_000, attempts=1)
 TABLES = {"orders": TableSettings(path="/lake/orders"), "secret": TableSettings(path="/lake/secret")}
 
 

@@ -21,7 +21,7 @@ from penstock.reader.read_split import read_split
 from penstock.table.storage.filesystem import checked_path, open_storage
 
 V6 = "A_merge_event_long_v6_h0150"
-ONCE = CallLimits(deadline_ms=20_000, plan_deadline_ms=20_000, attempts=1)
+ONCE = CallLimits(deadline_ms=60_000, plan_deadline_ms=60_000, attempts=1)
 SECRET = "not-for-readers"
 
 ELSEWHERE = (

@@ -31,7 +31,7 @@ from penstock.table.storage.filesystem import ArrowStorage, Storage, open_storag
 from tests.certificates import Authority
 
 V9 = "A_merge_event_long_v9_h120"
-ONCE = CallLimits(deadline_ms=20_000, plan_deadline_ms=20_000, attempts=1)
+ONCE = CallLimits(deadline_ms=60_000, plan_deadline_ms=60_000, attempts=1)
 URI = "s3://AKIAHUSH:hush-password@bucket/orders?access_key=hush-key&secret_key=hush-secret&region=eu-west-1"
 SHARED = "s3://bucket/orders?region=eu-west-1"
 

@@ -39,7 +39,7 @@ def test_fault_31_cancelled_calls_leave_no_threads() -> None:
             for call in calls:
                 call.cancel()
             reads.gate.set()
-            client = EnumeratorClient(server.address, CallLimits(deadline_ms=20_000))
+            client = EnumeratorClient(server.address, CallLimits(deadline_ms=60_000))
             assert client.newest_position("orders") == NEWEST
         assert threading.active_count() - before <= 2 * WORKERS + 8 < ROUNDS * CALLS, "no more than the two pools have"
         server.stop(0)

@@ -24,7 +24,7 @@ from tests.certificates import Authority
 from tests.faults.scripted import NEWEST, CountedReads
 from tests.progress import PROGRESS_S
 
-RETRYING = CallLimits(deadline_ms=30_000, plan_deadline_ms=30_000, attempts=30, first_pause_ms=20, longest_pause_ms=200)
+RETRYING = CallLimits(deadline_ms=60_000, plan_deadline_ms=60_000, attempts=30, first_pause_ms=20, longest_pause_ms=200)
 ALL = PlanRequest(table="orders", query=Snapshot(), slots=1)
 
 
@@ -77,7 +77,7 @@ def test_old_connections_are_renewed_without_a_failed_call() -> None:
     reads = CountedReads()
     limits = LimitSettings(connection_age_ms=200, connection_grace_ms=2000)
     with started(over(reads), limits=limits) as server:
-        once = CallLimits(deadline_ms=10_000, attempts=3, first_pause_ms=10, longest_pause_ms=10)
+        once = CallLimits(deadline_ms=60_000, attempts=3, first_pause_ms=10, longest_pause_ms=10)
         client = EnumeratorClient(server.address, once)
         end_s = time.monotonic() + 2.0
         calls = 0
@@ -93,7 +93,7 @@ def test_call_in_flight_when_its_connection_gets_too_old_is_answered() -> None:
     reads.gate = threading.Event()
     limits = LimitSettings(connection_age_ms=100, connection_grace_ms=20_000)
     with started(over(reads), limits=limits) as server:
-        client = EnumeratorClient(server.address, CallLimits(deadline_ms=20_000, attempts=1))
+        client = EnumeratorClient(server.address, CallLimits(deadline_ms=60_000, attempts=1))
         answers: list[object] = []
         caller = threading.Thread(target=lambda: answers.append(client.newest_position("orders")))
         caller.start()
