@@ -48,7 +48,7 @@ class Curve:
     goal: int
     """1 where the work is proportional to the size, 0 where it must not grow."""
     recorded: float
-    """The exponent of the last record."""
+    """The exponent on record, or the goal if it is above: exponents of fixed costs are lower."""
 
     @property
     def name(self) -> str:
@@ -177,19 +177,12 @@ def record(measured: Sequence[Measured]) -> pathlib.Path:
     now = dt.datetime.now(dt.UTC)
     path = REPOSITORY / "docs" / "results" / f"{now:%Y-%m-%d-%H%M}-{commit}-curves.md"
     load = os.getloadavg()[0]
-    head = f"`python -m bench.curves` at commit {commit}, {now:%Y-%m-%d}, two cores, load {load:.1f} at the end."
-    path.write_text(
-        "\n".join(
-            [
-                "# Growth",
-                "",
-                f"{head} Times are processor times, those of looks without new commits wall times; an exponent is that of the three largest sizes.",
-                "",
-                *table_lines(measured),
-                "",
-            ]
-        )
+    head = (
+        f"`python -m bench.curves` at commit {commit}, {now:%Y-%m-%d}, two cores, load {load:.1f} at the end. Times are"
+        " processor times, those of looks without new commits wall times; an exponent is that of the three largest "
+        "sizes."
     )
+    path.write_text("\n".join(["# Growth", "", head, "", *table_lines(measured), ""]))
     return path
 
 

@@ -42,8 +42,10 @@ def rows(first: int, count: int, partition: str) -> pa.Table:
     return pa.table(columns)
 
 
-def write_table(folder: pathlib.Path, files: Iterable[tuple[str, pa.Table]], fields: str, row_group_size: int) -> None:
-    """A copy-on-write table of one commit, with these base files, each with its partition."""
+def write_table(
+    folder: pathlib.Path, files: Iterable[tuple[str, pa.Table]], fields: str, row_group_size: int, commits: int = 1
+) -> None:
+    """A copy-on-write table with these base files, each with its partition. Commits write them in turn."""
     timeline = folder / ".hoodie"
     timeline.mkdir(parents=True)
     keygen = "SimpleKeyGenerator" if fields else "NonpartitionedKeyGenerator"
@@ -52,17 +54,23 @@ def write_table(folder: pathlib.Path, files: Iterable[tuple[str, pa.Table]], fie
         f"hoodie.timeline.layout.version=1\nhoodie.table.partition.fields={fields}\n"
         f"hoodie.table.recordkey.fields=id\nhoodie.table.keygenerator.class=org.apache.hudi.keygen.{keygen}\n"
     )
-    stats: dict[str, list[dict[str, object]]] = {}
+    stats: list[dict[str, list[dict[str, object]]]] = [{} for _ in range(commits)]
     for number, (partition, data) in enumerate(files):
+        commit = number % commits
+        instant = int(INSTANT) + commit
         (folder / partition).mkdir(exist_ok=True)
-        (folder / partition / ".hoodie_partition_metadata").write_text(f"commitTime={INSTANT}\npartitionDepth=1\n")
-        name = f"group{number}-0_0-1-1_{INSTANT}.parquet"
+        (folder / partition / ".hoodie_partition_metadata").write_text(f"commitTime={instant}\npartitionDepth=1\n")
+        name = f"group{number}-0_0-1-1_{instant}.parquet"
         pq.write_table(data, folder / partition / name, row_group_size=row_group_size)
         path = f"{partition}/{name}" if partition else name
-        stats.setdefault(partition, []).append({"fileId": f"group{number}-0", "path": path, "numWrites": len(data)})
+        stats[commit].setdefault(partition, []).append(
+            {"fileId": f"group{number}-0", "path": path, "numWrites": len(data)}
+        )
     schema = {"type": "record", "name": "t", "fields": [{"name": n, "type": ["null", t]} for n, t in AVRO]}
-    commit = {"partitionToWriteStats": stats, "extraMetadata": {"schema": json.dumps(schema)}}
-    (timeline / f"{INSTANT}.commit").write_text(json.dumps({**commit, "operationType": "BULK_INSERT"}))
+    for commit, of_commit in enumerate(stats):
+        metadata = {"partitionToWriteStats": of_commit, "extraMetadata": {"schema": json.dumps(schema)}}
+        name = f"{int(INSTANT) + commit}.commit"
+        (timeline / name).write_text(json.dumps({**metadata, "operationType": "BULK_INSERT"}))
 
 
 def best(table: pathlib.Path, where: str, runs: int) -> tuple[int, float]:

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from penstock.reader.values import dictionary_text
 from tests import sampling
 from tests.golden_tables import TESTS, GoldenTables
 from tests.histories import hook
 from tools.run_suites import not_collected
 
+dictionary_text.LEAST_ROWS = 0
+"""Small tables of tests are read with encoded text too. Processes that tests start have the default."""
 settings.register_profile("no_deadline", deadline=None)
 """A test that depends on the speed of the machine is wrong, so deadlines are off."""
 settings.load_profile("no_deadline")

@@ -104,13 +104,14 @@ def _sequence(step: ChangeStep, numbers: np.ndarray, phase: np.ndarray, minus: n
     place = phase * 10**17 + step.place * 10**10 + numbers
     key = str(step.order_key).encode()
     texts = np.empty((len(place), len(key) + _SEQUENCE_DIGITS + 3), np.uint8)
-    texts[:, : len(key) + 1] = np.frombuffer(key + b".", np.uint8)
-    at = texts.shape[1] - 2
-    for _ in range(_SEQUENCE_DIGITS // 6):
-        place, six = np.divmod(place, 10**6)
-        for three in (six % 1000, six // 1000):
-            at -= 3
-            texts[:, at : at + 3] = _THREE_DIGITS[three]
+    millions, below = np.divmod(place, 10**6)
+    begin = len(key) + 1 + _SEQUENCE_DIGITS - 6
+    # rows of a batch hardly differ above the last six digits: the text before these is made once for each value
+    heads, head = np.unique(millions, return_inverse=True)
+    head_texts = b"".join(b"%b.%0*d" % (key, _SEQUENCE_DIGITS - 6, one) for one in heads.tolist())
+    texts[:, :begin] = np.frombuffer(head_texts, np.uint8).reshape(len(heads), begin)[head]
+    texts[:, begin : begin + 3] = _THREE_DIGITS[below // 1000]
+    texts[:, begin + 3 : begin + 6] = _THREE_DIGITS[below % 1000]
     texts[:, -2] = ord(".")
     texts[:, -1] = np.where(minus, ord("0"), ord("1"))
     offsets = np.arange(len(texts) + 1, dtype=np.int32) * np.int32(texts.shape[1])

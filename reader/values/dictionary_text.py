@@ -23,6 +23,8 @@ bytes per row."""
 _MOST_VALUE_BYTES: Final = 256
 """Longer values become text at once, so that a batch of indices does not stand for much more memory than a batch has.
 """
+LEAST_ROWS = 2048
+"""A file of fewer rows is not encoded: choosing the columns takes longer than their text. Tests set it to 0."""
 NO_INDICES: Final = frozenset({"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"})
 """Encodings of pages that pyarrow does not decode into indices."""
 
@@ -33,7 +35,9 @@ class IndexOutOfDictionary(ValueError):
 
 def worth_encoding(footer: pq.FileMetaData, schema: pa.Schema, columns: Collection[str]) -> list[str]:
     """The top-level text columns of the file with few values in every row group, judged by their size, that can be
-    decoded into indices."""
+    decoded into indices. None of a file of less than `LEAST_ROWS` rows."""
+    if footer.num_rows < LEAST_ROWS:
+        return []
     leaves = footer.schema
     chosen = []
     for place in range(len(leaves)):
