@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from penstock.enumerator.embedded import EmbeddedEnumerator
 
 log = logging.getLogger("penstock.engine.arrow")
+
+_FEWEST_ROWS: Final = 1024
+"""Rows of a batch that is decoded for a lower limit: the first rows of a base file may all be replaced or filtered out,
+and each batch has its own cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ class ReadTask:
 
     def _opened(self, tally: SplitTally, limit: int | None, start: int) -> Generator[SplitBatch, None, None]:
         batch_rows = self.shared.batch_rows
-        options = ReadOptions(batch_rows=batch_rows if limit is None else min(batch_rows, limit))
+        options = ReadOptions(batch_rows=batch_rows if limit is None else min(batch_rows, max(limit, _FEWEST_ROWS)))
         return read_split(self.shared.scan, self.split, start=start, options=options, tally=tally)
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:

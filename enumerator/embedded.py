@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.enumerator.clocks import monotonic_ms
 from penstock.enumerator.log import log_event
-from penstock.enumerator.observer import NO_OBSERVER, Duration, DurationMeasured, Observer, WatermarkPlanned
 from penstock.enumerator.report_totals import total
 from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.enumerator.tables.registry import TableRegistry
@@ -19,13 +18,14 @@ from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.reports import OpenedPlan, SplitAnswer, SplitReport, TableDescription, TimelinePage
 from penstock.proto.model.splits import Plan, Scan
-from penstock.proto.model.streams import END_OF_TIME_US, NextBatch, StreamPoint, StreamScope, StreamStart
 
 if TYPE_CHECKING:
     from penstock.enumerator.coordinator.coordinator import Coordinator
     from penstock.enumerator.coordinator.held_plans import HeldPlans
     from penstock.enumerator.core.results import CoordinatorSettings
+    from penstock.enumerator.observer import Observer
     from penstock.enumerator.tables.table_watch import CallLooks
+    from penstock.proto.model.streams import NextBatch, StreamPoint, StreamScope, StreamStart
 
 
 class TableReads(Protocol):
@@ -95,7 +95,7 @@ class EmbeddedEnumerator:
         cpus: int | None = None,
         settings: CoordinatorSettings | None = None,
         coordinator: Coordinator | None = None,
-        observer: Observer = NO_OBSERVER,
+        observer: Observer | None = None,
         looks: Callable[[str], CallLooks] | None = None,
     ) -> None:
         self.tables = tables if isinstance(tables, TableRegistry) else TableRegistry(tables)
@@ -136,6 +136,9 @@ class EmbeddedEnumerator:
 
     def next_batch(self, scope: StreamScope, point: StreamPoint) -> NextBatch:
         """See `Enumerator.next_batch`."""
+        from penstock.enumerator.observer import Duration, DurationMeasured, WatermarkPlanned  # late: few reads stream
+        from penstock.proto.model.streams import END_OF_TIME_US
+
         table = scope.request.table
         begin_ms = self._clock_ms()
         looks = None if self._looks is None else self._looks(table)
@@ -143,9 +146,11 @@ class EmbeddedEnumerator:
         batch = self._reads.next_batch(path, name, scope, point, looks)
         if batch.point != point:
             waited_ms = 0 if looks is None else looks.waited_ms
-            self._observer.observe(DurationMeasured(Duration.PLAN, (self._clock_ms() - begin_ms - waited_ms) / 1000))
+            took = DurationMeasured(Duration.PLAN, (self._clock_ms() - begin_ms - waited_ms) / 1000)
+            if self._observer is not None:
+                self._observer.observe(took)
             at_us = batch.point.watermark.at_us
-            if at_us is not None and at_us < END_OF_TIME_US:
+            if self._observer is not None and at_us is not None and at_us < END_OF_TIME_US:
                 self._observer.observe(WatermarkPlanned(self.tables.display_name(table), at_us))
             log_event(
                 "batch of a stream",
@@ -197,6 +202,7 @@ class EmbeddedEnumerator:
                 from penstock.enumerator.coordinator.coordinator import Coordinator
                 from penstock.enumerator.coordinator.held_plans import HeldPlans
                 from penstock.enumerator.core.results import CoordinatorSettings
+                from penstock.enumerator.observer import NO_OBSERVER
 
                 coordinator = self._coordinator or Coordinator(
                     clock_ms=self._clock_ms, settings=self._settings or CoordinatorSettings()
@@ -208,6 +214,6 @@ class EmbeddedEnumerator:
                     clock_ms=self._clock_ms,
                     new_id=self._new_id,
                     cpus=self._cpus,
-                    observer=self._observer,
+                    observer=self._observer or NO_OBSERVER,
                 )
             return self._held_plans

@@ -43,6 +43,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "client",
     ),
     "table": (
+        "arrow_arrays",
         "storage columns parquet hfile",
         "arrow_errors config predicate",
         "partitions schema",

@@ -205,6 +205,6 @@ def judged_kernels(folder: str | None, compiled: int, kernels: int) -> Finding:
             "kernel cache",
             Level.WARN,
             f"cold: {text}",
-            "the first read of many records compiles them once",
+            "the first read of many records compiles them once; `penstock doctor --warm` does it now",
         )
     return Finding("kernel cache", Level.OK, text)

@@ -30,6 +30,7 @@ from penstock.engine.spark.startup import VARIABLES
 PACKAGES: Final = ("penstock", "pyarrow")
 """The packages that each of Spark's Python processes imports, beside PySpark itself, which Spark provides."""
 _TIMEOUT_S: Final = 30
+_KERNEL_PACKAGES: Final = ("penstock.reader.kernels", "penstock.writer.kernels")
 _PROBE: Final = """
 import json, sys
 from importlib import metadata
@@ -86,20 +87,25 @@ def kernel_finding() -> Finding:
 
 def cached_kernels() -> tuple[int, int]:
     """The number of kernels with valid machine code in the cache, and the number of all kernels."""
+    files = [kernel._cache._cache_file for kernel in kernels()]
+    return sum(bool(_index_of(file)) for file in files), len(files)
+
+
+def kernels() -> list[Any]:
+    """numba's functions of all kernels of the package, of the reader and the writer."""
+    from numba.core.dispatcher import Dispatcher
+
     from penstock.reader.kernels.compilation import Kernel
 
-    package = importlib.import_module("penstock.reader.kernels")
-    modules = [
-        importlib.import_module(f"{package.__name__}.{module.name}") for module in iter_modules(package.__path__)
-    ]
-    caches: dict[int, Any] = {}
-    for module in modules:
-        for value in list(vars(module).values()):
-            kernel = value.dispatcher() if isinstance(value, Kernel) else value
-            cache_file = getattr(getattr(kernel, "_cache", None), "_cache_file", None)
-            if cache_file is not None:
-                caches[id(kernel)] = cache_file
-    return sum(bool(_index_of(cache_file)) for cache_file in caches.values()), len(caches)
+    found: dict[int, Any] = {}
+    for package in (importlib.import_module(name) for name in _KERNEL_PACKAGES):
+        for module in iter_modules(package.__path__):
+            for value in list(vars(importlib.import_module(f"{package.__name__}.{module.name}")).values()):
+                kernel = value.dispatcher() if isinstance(value, Kernel) else value
+                saved = getattr(kernel, "_cache", None)
+                if isinstance(kernel, Dispatcher) and getattr(saved, "cache_path", None) is not None:
+                    found[id(kernel)] = kernel
+    return list(found.values())
 
 
 def _index_of(cache_file: Any) -> object:

@@ -11,7 +11,6 @@ from typing import Final, assert_never
 from penstock.enumerator.log import log_event, log_fallback
 from penstock.enumerator.planning.annotate import TimeSources, with_event_times
 from penstock.enumerator.planning.archived_timeline import with_archive
-from penstock.enumerator.planning.change_planner import plan_changes
 from penstock.enumerator.planning.commit_order import newest_position
 from penstock.enumerator.planning.discovery import (
     complete_from,
@@ -193,8 +192,12 @@ def _plan_of_state(
     table: HudiTable, state: TableState, sources: TimeSources, *, tolerate_missing_logs: bool = False
 ) -> Plan:
     of_changes = isinstance(state.request.request.query, Changes)
-    planner = plan_changes if of_changes else plan_splits
-    planned = planner(state, tolerate_missing_logs=tolerate_missing_logs)
+    if of_changes:
+        from penstock.enumerator.planning.change_planner import plan_changes  # late: most plans are of rows
+
+        planned = plan_changes(state, tolerate_missing_logs=tolerate_missing_logs)
+    else:
+        planned = plan_splits(state, tolerate_missing_logs=tolerate_missing_logs)
     for log in planned.missing_logs:
         log_event("log file gone", level=logging.WARNING, table=state.table, file=log.ref.path, instant=log.named_by)
     plan = planned.plan if of_changes else prune_files(table, state, planned.plan)

@@ -9,14 +9,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
-from penstock.enumerator.continuous.change_probe import TableFingerprint
-from penstock.enumerator.planning.event_time.span import EventTimeSpan
-from penstock.proto.model.changes import ChangeFormat
-from penstock.proto.model.queries import PlanRequest
-from penstock.proto.model.splits import Plan, Split
-from penstock.proto.model.streams import EventTimeRule, NextBatch, StreamPoint, StreamScope
+if TYPE_CHECKING:  # a read that is no stream has these caches too, and needs none of these modules
+    from penstock.enumerator.continuous.change_probe import TableFingerprint
+    from penstock.enumerator.planning.event_time.span import EventTimeSpan
+    from penstock.proto.model.changes import ChangeFormat
+    from penstock.proto.model.queries import PlanRequest
+    from penstock.proto.model.splits import Plan, Split
+    from penstock.proto.model.streams import EventTimeRule, NextBatch, StreamPoint, StreamScope
 
 MAX_PLANS: Final = 8
 MAX_PLAN_SPLITS: Final = 200_000
@@ -31,7 +32,7 @@ MAX_MISSING: Final = 1_000
 MISSING_MS: Final = 30_000
 """How long a file that a completed instant names may be missing before that counts as damage."""
 
-AnswerKey = tuple[str, StreamScope, StreamPoint]
+AnswerKey: TypeAlias = "tuple[str, StreamScope, StreamPoint]"
 """The path of a table, what a stream reads of it, and the point after which it asks."""
 
 K = TypeVar("K", bound=Hashable)

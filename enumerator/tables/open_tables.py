@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.enumerator.clocks import monotonic_ms, wall_ms
 from penstock.enumerator.continuous.change_probe import ChangeProbe, TableFingerprint, is_unchanged
@@ -16,7 +16,6 @@ from penstock.enumerator.planning.annotate import EventTimeScan, TimeSources
 from penstock.enumerator.planning.event_time.file_bounds import FooterCache
 from penstock.enumerator.snapshots.plan import max_rows_of, plan_part
 from penstock.enumerator.streams.plan_cache import AnswerKey, KnownAnswer, LruCache, StreamPlanCache, answer_key
-from penstock.enumerator.streams.stream_planner import StreamPlanner, check_scope
 from penstock.enumerator.tables.shared_plans import SharedPlans
 from penstock.enumerator.tables.table_watch import CallLooks, TableWatch
 from penstock.enumerator.tables.timeline_pages import timeline_page
@@ -28,19 +27,14 @@ from penstock.proto.model.positions import EARLIEST, Position
 from penstock.proto.model.queries import PlanRequest, SnapshotPart, TopicRanges
 from penstock.proto.model.reports import TableDescription, TimelinePage
 from penstock.proto.model.splits import Plan, Split
-from penstock.proto.model.streams import (
-    CommitsBatch,
-    NextBatch,
-    Progress,
-    StreamPoint,
-    StreamScope,
-    StreamStart,
-    batch_request,
-)
 from penstock.table.arrow_errors import errors_of_table
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.timeline.commit_cache import CommitCache
 from penstock.table.timeline.settled_reads import read_current
+
+if TYPE_CHECKING:
+    from penstock.enumerator.streams.stream_planner import StreamPlanner
+    from penstock.proto.model.streams import NextBatch, StreamPoint, StreamScope, StreamStart
 
 MAX_TABLES: Final = 10_000
 """Open tables; the least recently used one is closed."""
@@ -128,6 +122,9 @@ class OpenTables:
 
     def start_stream(self, path: str, name: str, scope: StreamScope, start: StreamStart) -> StreamPoint:
         """See `Enumerator.start_stream`."""
+        from penstock.enumerator.streams.stream_planner import check_scope  # late: as in `_stream_planner`
+        from penstock.proto.model.streams import Progress, StreamPoint
+
         with errors_of_table(path):
             check_scope(scope)
             scope = replace(scope, request=self.with_topic_access(name, scope.request))
@@ -142,6 +139,9 @@ class OpenTables:
     ) -> NextBatch:
         """See `Enumerator.next_batch`. An idle table costs two file operations. `looks` are those that the call shares
         with other calls; None: it looks itself."""
+        from penstock.enumerator.streams.stream_planner import check_scope  # late: as in `_stream_planner`
+        from penstock.proto.model.streams import NextBatch
+
         with errors_of_table(path):
             check_scope(scope)
             scope = replace(scope, request=self.with_topic_access(name, scope.request))
@@ -171,6 +171,8 @@ class OpenTables:
         """The answer to an equal call, if the table is unchanged since then. That nothing is new takes a look that
         began after this call: it may not hide an instant that completed before. A batch does not: the call after it
         returns that instant."""
+        from penstock.proto.model.streams import batch_request
+
         path, scope, _ = key
         known = self.streams.known(key)
         if known is None or not is_unchanged(known.fingerprint, looks.recent()):
@@ -189,6 +191,8 @@ class OpenTables:
 
     def _keep_answer(self, key: AnswerKey, scope: StreamScope, batch: NextBatch, fingerprint: TableFingerprint) -> None:
         """Keeps the answer for equal calls, unless it depends on more than the table."""
+        from penstock.proto.model.streams import CommitsBatch, batch_request
+
         path, _, point = key
         if scope.upto is not None or scope.request.hybrid is not None or batch.held or batch.lost:
             return
@@ -201,6 +205,8 @@ class OpenTables:
         self.streams.keep_answer(key, KnownAnswer(batch, fingerprint, plan))
 
     def _stream_planner(self, table: HudiTable, path: str, name: str, scope: StreamScope) -> StreamPlanner:
+        from penstock.enumerator.streams.stream_planner import StreamPlanner  # late: most reads are no streams
+
         return StreamPlanner(
             table=table,
             path=path,

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from penstock.table.arrow_arrays import arrow_array
 from penstock.table.schema.avro import Primitive
 
 _DAY_US: Final = 86_400_000_000
@@ -82,7 +83,7 @@ def symbols(indexes: np.ndarray, validity: pa.Buffer | None, names: tuple[str, .
     indices = pa.Array.from_buffers(
         pa.int32() if indexes.dtype == np.int32 else pa.int64(), len(indexes), [validity, pa.py_buffer(indexes)]
     )
-    return pa.array(names, pa.string()).take(indices)
+    return arrow_array(names, pa.string()).take(indices)
 
 
 def decimals(halves: np.ndarray, validity: pa.Buffer | None, target: pa.DataType) -> pa.Array:

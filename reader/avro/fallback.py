@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.reader.avro.arrays import BadRecord, BadValue, booleans, decimals, floats, integers, symbols, texts
+from penstock.table.arrow_arrays import arrow_array
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import (
     ArrayType,
@@ -60,7 +61,7 @@ class FallbackReader:
         ]
         arrays = []
         for key, written, type_ in self._columns:
-            raw = pa.array([row[key] for row in rows], _physical_arrow(written.type, written.nullable))
+            raw = arrow_array([row[key] for row in rows], _physical_arrow(written.type, written.nullable))
             try:
                 arrays.append(_logical(raw, written.type, type_, written.nullable))
             except BadValue as bad_value:
@@ -217,7 +218,7 @@ def _logical(array: pa.Array, written: AvroType, reader_type: AvroType, nullable
 def _leaf(array: pa.Array, written: AvroType, target: pa.DataType, validity: pa.Buffer | None) -> pa.Array:
     rows, buffers = len(array), array.buffers()
     if rows == 0:
-        return pa.array([], target)
+        return arrow_array([], target)
     match written:
         case Primitive("boolean"):
             return booleans(np.frombuffer(buffers[1], np.uint8)[:rows], validity)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from penstock.reader.split.emit import BatchSize
 from penstock.reader.values.dictionary_text import NO_INDICES, is_encoded, longest_bytes
+from penstock.table.arrow_arrays import arrow_array, numpy_array
 from penstock.table.parquet.pages import ChunkPages
 
 _READ_BYTES: Final = 64 << 20
@@ -196,7 +197,7 @@ def pieces(
 
 def _as_text(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if not is_encoded(column.type):  # a cast of a slice of lists would expand the values of all lists
-        column = column.take(pa.array(np.arange(len(column))))
+        column = column.take(arrow_array(np.arange(len(column))))
     return column.cast(kind)
 
 
@@ -208,7 +209,7 @@ def joined_keys(parts: Iterable[pa.Array]) -> pa.LargeStringArray | None:
         size_bytes += keys[-1].nbytes
         if size_bytes > _KEYS_BYTES:
             return None
-    return pa.concat_arrays(keys) if keys else pa.array([], pa.large_string())
+    return pa.concat_arrays(keys) if keys else arrow_array([], pa.large_string())
 
 
 def _ends(batch: pa.RecordBatch, size: BatchSize) -> list[int]:
@@ -243,11 +244,11 @@ def _dictionary_bytes(column: pa.Array) -> np.ndarray:
         lengths = pc.binary_length(column.dictionary).cast(pa.int64()).fill_null(0)
         reserved = int(pc.mean(lengths).as_py()) // _RESERVED_BYTES
         lengths = pc.max_element_wise(lengths, pa.scalar(reserved, pa.int64()))
-        return np.asarray(lengths.take(column.indices).fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+        return np.asarray(numpy_array(lengths.take(column.indices).fill_null(0)), np.int64)
     children = _children(column) if _has_indices(column.type) else []
     if pa.types.is_struct(column.type) or not children or not rows:
         return _total(children, rows)
-    offsets = column.offsets.to_numpy() - column.offsets[0].as_py()
+    offsets = numpy_array(column.offsets) - column.offsets[0].as_py()
     totals = np.concatenate([[0], np.cumsum(_total(children, int(offsets[-1])))])
     return np.asarray(totals[offsets[1:]] - totals[offsets[:-1]], np.int64)
 

@@ -23,6 +23,7 @@ from penstock.proto.model.splits import RowsOf, Scan
 from penstock.reader.base.columns import ColumnSource, Missing, Stored
 from penstock.reader.split.partition_columns import PartitionConstants
 from penstock.reader.split.read_schema import COMMIT_TIME, ReadSchema
+from penstock.table.arrow_arrays import arrow_array
 from penstock.table.parquet.legacy_calendar import LegacyCalendar, widened_bounds
 from penstock.table.predicate.bounds import (
     ONLY_NULLS,
@@ -114,7 +115,7 @@ def range_of(scan: Scan, read_schema: ReadSchema) -> Predicate | None:
     """
     if read_schema.history is not None or not isinstance(scan.rows, RowsOf):
         return None
-    instants = pa.array(sorted(scan.rows.instants | scan.rows.log_compactions), pa.string())
+    instants = arrow_array(sorted(scan.rows.instants | scan.rows.log_compactions), pa.string())
     return OneOf(Column((COMMIT_TIME,), pa.string()), instants)
 
 

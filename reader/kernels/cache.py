@@ -33,6 +33,8 @@ _check_index: Any = cgutils.do_boundscheck
 
 BUILDING = threading.Lock()
 """Held while the kernels of a file are built."""
+ANNOUNCED = threading.Event()
+"""Set when this process has said that it compiles, or has nobody to tell."""
 
 
 def built(function: Callable[..., Any], *, is_kept: bool, **numba_options: bool) -> Any:
@@ -50,6 +52,15 @@ def check_word(context: Any, builder: Any, array: Any, at: Any) -> None:
         size = builder.extract_value(array.shape, 0)
         _check_index(context, builder, at, size)
         _check_index(context, builder, builder.add(at, at.type(7)), size)
+
+
+def _announce() -> None:
+    """Says once, on a terminal, why this process takes longer than the next one."""
+    if not ANNOUNCED.is_set():
+        ANNOUNCED.set()
+        if sys.stderr is not None and sys.stderr.isatty():
+            text = "compiling kernels, once for this installation; `penstock doctor --warm` compiles all of them ahead"
+            sys.stderr.write(f"penstock: {text}\n")
 
 
 def cache_folder(source_file: str) -> Path | None:
@@ -151,10 +162,13 @@ class _KernelCache(_FunctionCache):  # type: ignore[misc]
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         try:
-            return super().load_overload(signature, context)
+            code = super().load_overload(signature, context)
         except _UNREADABLE:
             self._forget()
-            return None
+            code = None
+        if code is None:
+            _announce()
+        return code
 
     def save_overload(self, signature: Any, compiled_code: Any) -> None:
         try:

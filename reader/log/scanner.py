@@ -33,6 +33,7 @@ from penstock.reader.merge.ordering_columns import check_same_type, has_foreign_
 from penstock.reader.merge.stream import LogWinners
 from penstock.reader.split.context import SplitContext
 from penstock.reader.values.record_keys import NoKey
+from penstock.table.arrow_arrays import arrow_array
 from penstock.table.log.blocks import BlockKind, read_blocks
 from penstock.table.log.delete_list import DeleteListDecoder, decode_delete_list
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
@@ -375,7 +376,7 @@ class _LogReader:
             return stored
         written = self._blocks.written(counted) if counted.block.header.is_partial else set(self._schema.stored)
         names = list(self._schema.stored)
-        held = [pa.array(np.full(batch.num_rows, name in written)) for name in names]
+        held = [arrow_array(np.full(batch.num_rows, name in written)) for name in names]
         return pa.RecordBatch.from_arrays([*stored.columns, *held], names=[*names, *(HELD + name for name in names)])
 
 

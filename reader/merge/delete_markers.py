@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.splits import DeleteMarker, Scan
+from penstock.table.arrow_arrays import arrow_array, arrow_scalar, numpy_array, true_rows
 from penstock.table.schema.avro import OPERATION, AvroType, Decimal, EnumType, Fixed, Primitive, RecordSchema
 
 _PLAIN_FLOATS: Final = (1e-3, 1e7)
@@ -40,7 +41,7 @@ def matches_marker(column: pa.Array, kind: AvroType, mark: str) -> pa.Array:
     """
     value = _marker_value(column.type, kind, mark)
     if value is None:
-        return pa.array(np.zeros(len(column), bool))
+        return arrow_array(np.zeros(len(column), bool))
     if pa.types.is_floating(column.type):
         return _same_float(column, value)
     return pc.equal(_compared(column), value)
@@ -56,7 +57,7 @@ def _compared(column: pa.Array) -> pa.Array:
 def _marker_value(column_type: pa.DataType, kind: AvroType, mark: str) -> pa.Scalar | None:
     """The one value of the column's type that has this text, or None."""
     if pa.types.is_string(column_type):
-        return pa.scalar(mark, column_type)
+        return arrow_scalar(mark, column_type)
     if pa.types.is_boolean(column_type):
         return {"true": pa.scalar(True), "false": pa.scalar(False)}.get(mark)
     if pa.types.is_floating(column_type):
@@ -107,7 +108,7 @@ def _same_float(column: pa.Array, value: pa.Scalar) -> pa.Array:
         return pc.is_nan(column)
     same = pc.equal(column, value)
     if number == 0:
-        signs = pa.array(np.signbit(column.fill_null(0.0).to_numpy(zero_copy_only=False)))
+        signs = arrow_array(np.signbit(numpy_array(column.fill_null(0.0))))
         same = pc.and_(same, pc.equal(signs, bool(np.signbit(number))))
     return same
 
@@ -139,7 +140,7 @@ def _big_decimal_text(number: decimal.Decimal) -> str:
 
 
 DELETE_MARK: Final = "_hoodie_is_deleted"
-_DELETE_OPERATIONS: Final = ("D", "-U")
+_DELETE_OPERATIONS: Final = arrow_array(("D", "-U"), pa.string())
 _TEXT: Final = Primitive("string")
 
 
@@ -168,13 +169,13 @@ class DeleteMarkers:
         if self.flag:
             matches.append(batch.column(self.flag))
         if self.operation:
-            matches.append(pc.is_in(batch.column(self.operation), value_set=pa.array(_DELETE_OPERATIONS)))
+            matches.append(pc.is_in(batch.column(self.operation), value_set=_DELETE_OPERATIONS))
         if self.custom is not None:
             matches.append(matches_marker(batch.column(self.custom.field), self.custom_type, self.custom.value))
         marked: np.ndarray | None = None
         for answers in matches:
             if answers.true_count:
-                truths = answers.fill_null(False).to_numpy(zero_copy_only=False)
+                truths = true_rows(answers)
                 marked = truths if marked is None else marked | truths
         return marked
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from penstock.reader.merge.chains import Chains
 from penstock.reader.merge.gaps import HELD, Gaps
 from penstock.reader.merge.log_rows import LogRows
+from penstock.table.arrow_arrays import arrow_array, numpy_array
 from penstock.table.schema.avro import META_COLUMNS
 
 _ROWS: Final = 1 << 16
@@ -49,7 +50,7 @@ class Filler:
 
     def pairs(self, base: pa.RecordBatch, log: pa.RecordBatch, base_wins: np.ndarray) -> pa.RecordBatch:
         """Rows i of base and log as one row: the winner's values, with its gaps filled from the other."""
-        wins = pa.array(base_wins)
+        wins = arrow_array(base_wins)
         arrays: list[pa.Array] = []
         for name in self.columns:
             below, above = base.column(name), log.column(name)
@@ -63,7 +64,7 @@ class Filler:
 
 
 def _truths(answers: pa.BooleanArray | None, rows: int) -> pa.BooleanArray:
-    return pa.array(np.zeros(rows, bool)) if answers is None else answers
+    return arrow_array(np.zeros(rows, bool)) if answers is None else answers
 
 
 def filled_rows(rows: LogRows, members: np.ndarray, chains: Chains, tops: np.ndarray, filler: Filler) -> LogRows:
@@ -133,10 +134,7 @@ def _gap_flags(name: str, batches: list[pa.RecordBatch], gaps: Gaps) -> np.ndarr
     if all(answers is None for answers in flags):
         return None
     return np.concatenate(
-        [
-            _truths(answers, batch.num_rows).to_numpy(zero_copy_only=False)
-            for answers, batch in zip(flags, batches, strict=True)
-        ]
+        [numpy_array(_truths(answers, batch.num_rows)) for answers, batch in zip(flags, batches, strict=True)]
     )
 
 
@@ -148,7 +146,7 @@ def _taken(batches: list[pa.RecordBatch], sources: dict[str, np.ndarray], rows: 
     }
     for begin in range(0, rows, _ROWS):
         arrays = [
-            columns[field.name].take(pa.array(sources[field.name][begin : begin + _ROWS])).cast(field.type)
+            columns[field.name].take(arrow_array(sources[field.name][begin : begin + _ROWS])).cast(field.type)
             for field in schema
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.model.splits import FillDefaults, FillMarked, FillMode, FillNulls, Scan
+from penstock.table.arrow_arrays import arrow_array, numpy_array, true_rows
 from penstock.table.schema.avro import ArrayType, AvroType, MapType, Primitive, RecordSchema
 
 HELD: Final = "held: "
@@ -94,19 +95,19 @@ def _is_list(column: pa.Array, value: pa.Scalar) -> pa.BooleanArray:
     same = pc.equal(_lengths(column), len(elements)).fill_null(False)
     if not elements or not same.true_count:
         return same
-    truths = same.to_numpy(zero_copy_only=False).copy()
+    truths = numpy_array(same).copy()
     rows = np.flatnonzero(truths)
-    lists = column.take(pa.array(rows))
+    lists = column.take(arrow_array(rows))
     equal = np.ones(len(rows), bool)
     for place, element in enumerate(value.values):
-        equal &= pc.equal(pc.list_element(lists, place), element).fill_null(False).to_numpy(zero_copy_only=False)
+        equal &= true_rows(pc.equal(pc.list_element(lists, place), element))
     truths[rows] = equal
-    return pa.array(truths)
+    return arrow_array(truths)
 
 
 def _lengths(column: pa.Array) -> pa.Array:
     if pa.types.is_map(column.type):
-        lengths = pa.array(np.diff(column.offsets.to_numpy()), pa.int32())
+        lengths = arrow_array(np.diff(numpy_array(column.offsets)), pa.int32())
         return pc.if_else(column.is_valid(), lengths, None)
     return pc.list_value_length(column)
 

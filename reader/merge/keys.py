@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptBlock, FormatError
+from penstock.table.arrow_arrays import arrow_array, numpy_array
 
 MAX_RECORDS: Final = 2**31 - 1
 _ALL_BITS: Final = 64
@@ -82,7 +83,7 @@ def number_positions(
     joined = np.concatenate(list(positions))
     known, first, numbers = np.unique(joined, return_index=True, return_inverse=True)
     texts = pa.chunked_array(list(keys), pa.string()).cast(pa.large_string()).combine_chunks()
-    return PositionTable(known, texts.take(pa.array(first)), where), numbers.astype(np.int64)
+    return PositionTable(known, texts.take(arrow_array(first)), where), numbers.astype(np.int64)
 
 
 def number_keys(
@@ -103,7 +104,7 @@ def number_keys(
     if compiled:
         return _number_compiled(joined, np.uint64(2**hash_bits - 1))
     encoded = joined.dictionary_encode()
-    return ArrowKeys(encoded.dictionary), encoded.indices.to_numpy().astype(np.int64)
+    return ArrowKeys(encoded.dictionary), numpy_array(encoded.indices).astype(np.int64)
 
 
 def _number_compiled(keys: pa.LargeStringArray, keep: np.uint64) -> tuple[RecordTable, np.ndarray]:
@@ -116,7 +117,7 @@ def _number_compiled(keys: pa.LargeStringArray, keep: np.uint64) -> tuple[Record
     first = np.empty(total, np.int64)
     numbers = np.empty(total, np.int64)
     count = winners.number_keys(offsets, data, _SEEDS, keep, slots, bloom, first, numbers)
-    distinct = keys if count == total else keys.take(pa.array(first[:count]))
+    distinct = keys if count == total else keys.take(arrow_array(first[:count]))
     return CompiledKeys(distinct, keep, slots, bloom), numbers
 
 
@@ -148,7 +149,7 @@ class CompiledKeys:
         return Matches(rows[:count].copy(), numbers[:count].copy())
 
     def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
-        matches = self.match(keys.take(pa.array(rows)), 0)
+        matches = self.match(keys.take(arrow_array(rows)), 0)
         return Matches(rows[matches.rows], matches.numbers)
 
 
@@ -165,11 +166,11 @@ class ArrowKeys:
 
     def match(self, keys: pa.Array, first_row: int) -> Matches:
         places = pc.index_in(keys.cast(pa.large_string()), value_set=self.keys)
-        rows = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
-        return Matches(rows, places.take(pa.array(rows)).to_numpy().astype(np.int64))
+        rows = np.flatnonzero(numpy_array(places.is_valid()))
+        return Matches(rows, numpy_array(places.take(arrow_array(rows))).astype(np.int64))
 
     def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
-        matches = self.match(keys.take(pa.array(rows)), 0)
+        matches = self.match(keys.take(arrow_array(rows)), 0)
         return Matches(rows[matches.rows], matches.numbers)
 
 
@@ -217,8 +218,8 @@ class PositionTable:
             raise self._mismatch(int(elsewhere[0]), int(elsewhere[-1]))
 
     def _checked(self, matches: Matches, keys: pa.Array, first_row: int, last_row: int) -> Matches:
-        met = keys.take(pa.array(matches.rows)).cast(pa.large_string())
-        if not met.equals(self.keys.take(pa.array(matches.numbers))):
+        met = keys.take(arrow_array(matches.rows)).cast(pa.large_string())
+        if not met.equals(self.keys.take(arrow_array(matches.numbers))):
             raise self._mismatch(first_row, last_row)
         return matches
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import SchemaMismatch
+from penstock.table.arrow_arrays import arrow_array, arrow_scalar, numpy_array, true_rows
 
 _QUIET_NAN = np.int64(0x7FF8000000000000)
 
@@ -78,7 +79,7 @@ class OrderingValues:
         """SchemaMismatch for a type without an order (nested, binary)."""
         check_ordering_type(values.type, "ordering column")
         self._values = values
-        self._valid = None if values.null_count == 0 else values.is_valid().to_numpy(zero_copy_only=False)
+        self._valid = None if values.null_count == 0 else numpy_array(values.is_valid())
         self._integers = _as_integers(values)
 
     def __len__(self) -> int:
@@ -88,17 +89,17 @@ class OrderingValues:
         """int64 a record: greater where the value is greater, equal where equal; nulls below all values."""
         if self._integers is not None and self._valid is None:
             return self._integers
-        source = self._values if self._integers is None else pa.array(self._integers)
+        source = self._values if self._integers is None else arrow_array(self._integers)
         if self._valid is None:
-            dense: np.ndarray = pc.rank(source, tiebreaker="dense").to_numpy().astype(np.int64)
+            dense: np.ndarray = numpy_array(pc.rank(source, tiebreaker="dense")).astype(np.int64)
             return dense
         ranks = np.zeros(len(source), np.int64)
-        ranks[self._valid] = pc.rank(source.filter(pa.array(self._valid)), tiebreaker="dense").to_numpy()
+        ranks[self._valid] = numpy_array(pc.rank(source.filter(arrow_array(self._valid)), tiebreaker="dense"))
         return ranks
 
     def take(self, rows: np.ndarray) -> OrderingValues:
         """The values of these records, in this order."""
-        return OrderingValues(self._values.take(pa.array(rows)))
+        return OrderingValues(self._values.take(arrow_array(rows)))
 
     def lowest(self, rows: np.ndarray) -> int | None:
         """The lowest value of these records, at least one: days or microseconds of a date or time. None if one is null,
@@ -114,28 +115,28 @@ class OrderingValues:
         if self._integers is not None:
             above = _integers_of(others) > self._integers[rows]
         else:
-            greater = pc.greater(others, self._values.take(pa.array(rows)))
-            above = greater.fill_null(False).to_numpy(zero_copy_only=False)
+            greater = pc.greater(others, self._values.take(arrow_array(rows)))
+            above = true_rows(greater)
         if self._valid is not None:
             above = above | ~self._valid[rows]
         if others.null_count:
-            above = above & others.is_valid().to_numpy(zero_copy_only=False)
+            above = above & numpy_array(others.is_valid())
         return above
 
     def equalled_by(self, others: pa.Array, rows: np.ndarray) -> np.ndarray:
         """For each i whether others[i] equals the value of record rows[i]; null equals null."""
-        valid = others.is_valid().to_numpy(zero_copy_only=False)
+        valid = numpy_array(others.is_valid())
         mine = np.ones(len(rows), bool) if self._valid is None else self._valid[rows]
         if self._integers is not None:
             same = _integers_of(others) == self._integers[rows]
         else:
-            same = pc.equal(others, self._values.take(pa.array(rows))).fill_null(False).to_numpy(zero_copy_only=False)
+            same = true_rows(pc.equal(others, self._values.take(arrow_array(rows))))
         return np.asarray((valid & mine & same) | ~(valid | mine))
 
 
 def _as_compared(columns: Sequence[pa.Array]) -> Sequence[pa.Array]:
     if null_is_zero([column.type for column in columns]) and columns[0].null_count:
-        return [columns[0].fill_null(pa.scalar(0, columns[0].type))]
+        return [columns[0].fill_null(arrow_scalar(0, columns[0].type))]
     return columns
 
 
@@ -173,5 +174,7 @@ def _integers_of(values: pa.Array) -> np.ndarray:
 
 
 def _filled(values: pa.Array, blank: float) -> np.ndarray:
-    filled: np.ndarray = (values.fill_null(blank) if values.null_count else values).to_numpy()
+    filled: np.ndarray = numpy_array(
+        values.fill_null(arrow_scalar(blank, values.type)) if values.null_count else values
+    )
     return filled

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, Scan
 from penstock.reader.merge.ordering import check_ordering_type
+from penstock.table.arrow_arrays import numpy_array
 from penstock.table.log.delete_list import ARRAY, INT, LONG, NULL, TIME_MICROS
 from penstock.table.log.deletes import DeleteRecords
 from penstock.table.schema.avro import AvroField, Primitive, RecordSchema
@@ -77,9 +78,9 @@ class OrderingColumns:
             return np.ones(len(parts[0]) if parts else 0, bool)
         if len(parts) > 1:
             return np.zeros(len(parts[0]), bool)
-        default: np.ndarray = parts[0].is_null().to_numpy(zero_copy_only=False)
+        default: np.ndarray = numpy_array(parts[0].is_null())
         if pa.types.is_int32(parts[0].type):
-            default = default | (parts[0].fill_null(0).to_numpy() == 0)
+            default = default | (numpy_array(parts[0].fill_null(0)) == 0)
         return default
 
 

@@ -22,6 +22,7 @@ from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.ordering_columns import OrderingColumns
 from penstock.reader.values.dictionary_text import is_one_value
+from penstock.table.arrow_arrays import arrow_array
 
 _NONE: Final = np.empty(0, np.int64)
 
@@ -194,7 +195,7 @@ class Merge:
         self._met[numbers] = True
         stays = np.zeros(len(rows), bool)
         if winners.ordering is not None and self._spec.ordering:
-            base = self._spec.ordering.parts(batch.select(self._spec.ordering.names).take(pa.array(rows)))
+            base = self._spec.ordering.parts(batch.select(self._spec.ordering.names).take(arrow_array(rows)))
             stays = winners.ordering.exceeded_by(base, numbers) & (winners.kinds[numbers] != RecordKind.DEFAULT_DELETE)
         self._won[numbers[~stays]] = True
         put = winners.row_of[numbers]
@@ -203,7 +204,7 @@ class Merge:
         comes = put >= 0
         if not winners.filler.from_newer:
             comes &= ~stays
-        base = batch.select(self._spec.columns).take(pa.array(rows[comes]))
+        base = batch.select(self._spec.columns).take(arrow_array(rows[comes]))
         return rows[comes | ~stays], _Met(put[comes], base, stays[comes])
 
     def _first_copies(self, matches: Matches) -> tuple[np.ndarray, np.ndarray]:
@@ -231,7 +232,7 @@ class Merge:
         emitted = 0
         for batch in self._winners.rows.take(log_rows[order], spec.batch_rows, spec.batch_bytes):
             mine = slice(emitted, emitted + batch.num_rows)
-            yield filler.pairs(base.take(pa.array(order[mine])), batch, base_wins[mine])
+            yield filler.pairs(base.take(arrow_array(order[mine])), batch, base_wins[mine])
             emitted += batch.num_rows
 
 
@@ -240,6 +241,6 @@ def _without(batch: pa.RecordBatch, gone: np.ndarray) -> pa.RecordBatch:
         return batch
     stays = np.ones(batch.num_rows, bool)
     stays[gone] = False
-    mask, left = pa.array(stays), batch.num_rows - len(gone)
+    mask, left = arrow_array(stays), batch.num_rows - len(gone)
     columns = [column.slice(0, left) if is_one_value(column) else column.filter(mask) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

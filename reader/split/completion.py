@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from penstock.proto.model.positions import CompletionTimes
 from penstock.reader.split.read_schema import COMMIT_TIME
 from penstock.reader.values.dictionary_text import is_encoded
+from penstock.table.arrow_arrays import arrow_array, numpy_array
 from penstock.table.schema.completion import COMPLETION_TYPE
 
 _INSTANT: Final = r"^[1-9]([0-9]{13}|[0-9]{16})$"
@@ -38,14 +39,14 @@ class CompletionColumn:
 
     def of_commit(self, commit: str, rows: int) -> pa.Array:
         """`rows` times the completion time of one commit."""
-        return pa.repeat(self._known(pa.array([commit], pa.string()))[0], rows)
+        return pa.repeat(self._known(arrow_array([commit], pa.string()))[0], rows)
 
     def _known(self, commits: pa.Array) -> pa.Array:
         """The completion times of distinct commits."""
         if not len(self._instants):
             return pa.nulls(len(commits), COMPLETION_TYPE)
         is_instant = pc.match_substring_regex(commits, _INSTANT).fill_null(False)
-        numbers = pc.if_else(is_instant, commits, "0").cast(pa.int64()).to_numpy(zero_copy_only=False)
+        numbers = numpy_array(pc.if_else(is_instant, commits, "0").cast(pa.int64()))
         places = np.minimum(np.searchsorted(self._instants, numbers), len(self._instants) - 1)
         unknown = self._instants[places] != numbers
-        return pa.array(self._completed_us[places], pa.int64(), mask=unknown).cast(COMPLETION_TYPE)
+        return arrow_array(self._completed_us[places], pa.int64(), mask=unknown).cast(COMPLETION_TYPE)

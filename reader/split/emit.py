@@ -22,6 +22,7 @@ from penstock.reader.split.partition_columns import PartitionConstants
 from penstock.reader.split.read_schema import COMMIT_TIME, ReadSchema
 from penstock.reader.values.dictionary_text import PlainText, among
 from penstock.reader.values.record_keys import RECORD_KEY
+from penstock.table.arrow_arrays import arrow_array, numpy_array
 from penstock.table.predicate.tree import columns_of
 
 BATCH_BYTES: Final = 16 << 20
@@ -91,10 +92,10 @@ class BatchFinisher:
             ancestry = split.ancestry or RowLineage()
             left_out = split.left_out or Exclusions()
             known = (scan.rows.instants | ancestry.inside) - left_out.rows - left_out.some_rows
-            self._instants = pa.array(sorted(known), pa.string())
+            self._instants = arrow_array(sorted(known), pa.string())
             stamps = scan.rows.log_compactions - ancestry.inside - ancestry.outside
             if unknown := stamps | left_out.some_rows:
-                self._unknown = pa.array(sorted(unknown), pa.string())
+                self._unknown = arrow_array(sorted(unknown), pa.string())
                 self._origins = {str(origin.service): origin for origin in ancestry.origins}
         self._completion = None if scan.completion_times is None else CompletionColumn(scan.completion_times)
         self._plain = PlainText()
@@ -119,7 +120,7 @@ class BatchFinisher:
         if kept is not None:
             if not len(kept):
                 return None
-            carried = carried.take(pa.array(kept))
+            carried = carried.take(arrow_array(kept))
         names = self._read_schema.output.names
         columns = [self._plain.column(name, carried.column(name)) for name in names]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._read_schema.output)
@@ -179,8 +180,8 @@ class BatchFinisher:
         if self._instants is not None:
             flags = self._in_range(carried)
             if flags.true_count < len(flags):
-                kept = np.flatnonzero(flags.to_numpy(zero_copy_only=False))
-                carried = carried.take(pa.array(kept))
+                kept = np.flatnonzero(numpy_array(flags))
+                carried = carried.take(arrow_array(kept))
         if self._read_schema.predicate is None or (kept is not None and not len(kept)):
             return kept
         filtered = kept_rows(self._read_schema.predicate, self._plain.batch(carried.select(self._filtered_by)))

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.proto.errors import InvariantViolation
 from penstock.reader.split.filter_functions import function_values
+from penstock.table.arrow_arrays import true_rows
 from penstock.table.predicate.literals import Op
 from penstock.table.predicate.tree import (
     And,
@@ -80,7 +81,7 @@ def kept_rows(predicate: Predicate, batch: pa.RecordBatch) -> np.ndarray | None:
     answers = evaluate(predicate, batch)
     if answers.true_count == len(answers):
         return None
-    return np.flatnonzero(answers.fill_null(False).to_numpy(zero_copy_only=False))
+    return np.flatnonzero(true_rows(answers))
 
 
 def _like(values: pa.Array, pattern: str) -> pa.BooleanArray:

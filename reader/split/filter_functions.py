@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.table.arrow_arrays import arrow_array, numpy_array
 from penstock.table.predicate.tree import Call, Function
 
 
@@ -28,8 +29,8 @@ def _sign_bit(_: Call, numbers: pa.Array) -> pa.BooleanArray:
     if not pa.types.is_floating(numbers.type):
         zero = Decimal(0) if pa.types.is_decimal(numbers.type) else 0
         return pc.less(numbers, pa.scalar(zero, numbers.type))
-    signs = np.signbit(numbers.fill_null(0.0).to_numpy(zero_copy_only=False))
-    return pc.if_else(numbers.is_valid(), pa.array(signs), pa.scalar(None, pa.bool_()))
+    signs = np.signbit(numpy_array(numbers.fill_null(0.0)))
+    return pc.if_else(numbers.is_valid(), arrow_array(signs), pa.scalar(None, pa.bool_()))
 
 
 def _abs(_: Call, numbers: pa.Array) -> pa.Array:
@@ -47,7 +48,7 @@ def _cased(simple: Callable[[pa.Array], pa.Array], full: Callable[[str], str]) -
         if pc.all(is_ascii).as_py() is not False:
             return simple(texts)
         encoded = pc.dictionary_encode(pc.if_else(is_ascii, pa.scalar(None, texts.type), texts))
-        mapped = pa.array([full(text) for text in encoded.dictionary.to_pylist()], texts.type)
+        mapped = arrow_array([full(text) for text in encoded.dictionary.to_pylist()], texts.type)
         return pc.if_else(is_ascii, simple(texts), mapped.take(encoded.indices))
 
     return cased

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import PenstockError
 from penstock.proto.model.files import FileRef
+from penstock.table.arrow_arrays import arrow_array
 
 _Winners = TypeVar("_Winners")
 
@@ -94,5 +95,5 @@ def rows_at(batches: Iterable[pa.RecordBatch], places: np.ndarray) -> Iterator[p
         if end - begin == batch.num_rows:
             yield batch
         elif begin < end:
-            yield batch.take(pa.array(places[begin:end] - first))
+            yield batch.take(arrow_array(places[begin:end] - first))
         first += batch.num_rows

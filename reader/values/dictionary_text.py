@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.table.arrow_arrays import arrow_array
+
 _SMALL_BYTES: Final = 1024
 _VALUES_A_BYTE: Final = 4
 """A text column is encoded if its text takes less than a byte in the file per this many rows: plain text takes four
@@ -81,7 +83,7 @@ def _only_value(chunk: pq.ColumnChunkMetaData, rows: int) -> str | None:
 
 def one_value(value: str, rows: int) -> pa.DictionaryArray:
     """`rows` rows of one text, as indices."""
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([value], pa.string()))
+    return pa.DictionaryArray.from_arrays(arrow_array(np.zeros(rows, np.int32)), arrow_array([value], pa.string()))
 
 
 def is_one_value(column: pa.Array) -> bool:
@@ -163,9 +165,9 @@ def among(column: pa.Array, values: pa.Array) -> pa.BooleanArray:
         return pc.is_in(column, value_set=values)
     answers = pc.is_in(column.dictionary, value_set=values)
     if answers.true_count == len(answers) and not column.indices.null_count:
-        return pa.array(np.ones(len(column), bool))
+        return arrow_array(np.ones(len(column), bool))
     if not answers.true_count:
-        return pa.array(np.zeros(len(column), bool))
+        return arrow_array(np.zeros(len(column), bool))
     return answers.take(column.indices).fill_null(False)
 
 

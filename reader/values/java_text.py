@@ -17,6 +17,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.table.arrow_arrays import arrow_array
+
 _PLAIN_FROM: Final = 1e-3
 _PLAIN_BELOW: Final = 1e7
 _SHORT_BELOW: Final = 1e15
@@ -46,7 +48,7 @@ def float_texts(array: pa.Array) -> pa.Array:
     by_value = pc.if_else(plain, pa.scalar(None, array.type), array)  # 0.0 and -0.0 are one value of a dictionary
     encoded = pc.dictionary_encode(by_value)
     java = [None if value is None else java_text(value, single=single) for value in encoded.dictionary.to_pylist()]
-    return pc.if_else(plain, texts, pa.array(java, pa.string()).take(encoded.indices))
+    return pc.if_else(plain, texts, arrow_array(java, pa.string()).take(encoded.indices))
 
 
 def _short_texts(doubles: pa.Array, texts: pa.Array) -> pa.Array:
@@ -78,7 +80,7 @@ def rounded_decimals(texts: pa.Array, target: pa.DataType) -> pa.Array:
     has more digits than `target`."""
     encoded = texts.dictionary_encode()
     values = [_rounded(text, target) for text in encoded.dictionary.to_pylist()]
-    return pa.array(values, target).take(encoded.indices)
+    return arrow_array(values, target).take(encoded.indices)
 
 
 @functools.lru_cache(maxsize=4096)

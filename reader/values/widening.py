@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.reader.values.java_text import float_texts, rounded_decimals
+from penstock.table.arrow_arrays import arrow_array, numpy_array
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import ArrayType, AvroType, Decimal, MapType, Primitive, RecordType, Vector
 
@@ -72,7 +73,7 @@ def widened(array: pa.Array, written: AvroType, reader_type: AvroType) -> pa.Arr
 def _numbers_of(array: pa.Array, vector: Vector, target: pa.ListType) -> pa.Array:
     """Lists of the numbers of stored vectors (binary or fixed)."""
     valid = array.is_valid()
-    totals = np.concatenate([[0], np.cumsum(valid.to_numpy(zero_copy_only=False)) * vector.dimension])
+    totals = np.concatenate([[0], np.cumsum(numpy_array(valid)) * vector.dimension])
     if totals[-1] > _MOST_ITEMS:
         raise NotExact(f"{totals[-1]} numbers of vectors in one batch, at most {_MOST_ITEMS}")
     present = _cast(array.drop_null(), pa.binary(vector.size))  # a null of a fixed width takes that width
@@ -83,7 +84,7 @@ def _numbers_of(array: pa.Array, vector: Vector, target: pa.ListType) -> pa.Arra
         [None, present.buffers()[1].slice(start, len(present) * vector.size)],
     )
     mask = array.is_null() if array.null_count else None
-    return pa.ListArray.from_arrays(pa.array(totals, pa.int32()), numbers, type=target, mask=mask)
+    return pa.ListArray.from_arrays(arrow_array(totals, pa.int32()), numbers, type=target, mask=mask)
 
 
 def _leaf(array: pa.Array, written: AvroType, reader_type: AvroType, target: pa.DataType) -> pa.Array:
@@ -140,7 +141,7 @@ def _decimals(texts: pa.Array, target: pa.DataType) -> pa.Array:
 def _dates(texts: pa.Array) -> pa.Array:
     """`java.sql.Date.valueOf`: a year of four digits, then month and day of one or two."""
     encoded = texts.dictionary_encode()
-    days = pa.array([_date(text) for text in encoded.dictionary.to_pylist()], pa.date32())
+    days = arrow_array([_date(text) for text in encoded.dictionary.to_pylist()], pa.date32())
     return days.take(encoded.indices)
 
 
@@ -162,7 +163,7 @@ def _lossy_texts(array: pa.Array) -> pa.Array:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
         encoded = array.dictionary_encode()
-    texts = pa.array([_lossy(value) for value in encoded.dictionary.to_pylist()], pa.string())
+    texts = arrow_array([_lossy(value) for value in encoded.dictionary.to_pylist()], pa.string())
     return texts.take(encoded.indices)
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
+from penstock.table.arrow_arrays import arrow_array
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.delete_list import (
     ARRAY,
@@ -80,7 +81,7 @@ class DeleteRecords:
             default[rows[other_class]] = True
             spread = np.full(len(self), -1)
             spread[rows] = np.arange(len(rows))
-            columns.append(values.take(pa.array(spread, mask=spread < 0)))
+            columns.append(values.take(arrow_array(spread, mask=spread < 0)))
         return columns, default
 
     def values_as(self, column_type: pa.DataType) -> tuple[pa.Array, np.ndarray]:
@@ -131,7 +132,7 @@ class DeleteRecords:
         return pa.Array.from_buffers(column_type, rows, [validity, pa.py_buffer(np.ascontiguousarray(numbers))])
 
     def _decimals(self, column_type: pa.DataType, default: np.ndarray) -> pa.Array:
-        content = pc.if_else(pa.array(default), pa.scalar(None, pa.binary()), self.texts)
+        content = pc.if_else(arrow_array(default), pa.scalar(None, pa.binary()), self.texts)
         try:
             wide = decimals_from_bytes(content, pa.decimal128(38, _WRAPPER_SCALE))
         except ValueError as error:
@@ -163,7 +164,7 @@ class OrderingItems:
             keys=pa.nulls(len(rows), pa.string()),
             kinds=self.kinds[rows],
             numbers=self.numbers[rows],
-            texts=self.texts.take(pa.array(rows)),
+            texts=self.texts.take(arrow_array(rows)),
         )
 
 
@@ -193,10 +194,10 @@ def _of_kryo(content: bytes, place: BlockPlace) -> DeleteRecords:
     deletes = decode_kryo(content, str(place), _ADVICE)
     return DeleteRecords(
         place=place,
-        keys=pa.array(deletes.keys, pa.string()),
+        keys=arrow_array(deletes.keys, pa.string()),
         kinds=np.array([kind for kind, _, _ in deletes.values], np.int8),
         numbers=np.array([number for _, number, _ in deletes.values], np.int64),
-        texts=pa.array([text for _, _, text in deletes.values], pa.binary()),
+        texts=arrow_array([text for _, _, text in deletes.values], pa.binary()),
     )
 
 

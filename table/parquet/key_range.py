@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import InvariantViolation
+from penstock.table.arrow_arrays import arrow_array
 
 MIN_KEY: Final = "hoodie_min_record_key"
 """Footer key of the lowest record key."""
@@ -42,7 +43,7 @@ def key_range(keys: pa.StringArray) -> tuple[str, str]:
 def by_utf_16(keys: pa.StringArray) -> pa.BinaryArray:
     """For each key, bytes whose order is that of the keys by UTF-16 units. Keys have no nulls."""
     if not len(keys):
-        return pa.array([], pa.binary())
+        return arrow_array([], pa.binary())
     _, offsets, _ = keys.buffers()
     ordered = pa.py_buffer(_BY_UTF_16[_content(keys)])
     return pa.Array.from_buffers(pa.binary(), len(keys), [None, offsets, ordered], offset=keys.offset)

@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch
+from penstock.table.arrow_arrays import arrow_scalar
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,20}")
 _NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
@@ -53,17 +54,17 @@ def partition_scalar(text: str | None, kind: pa.DataType, where: str) -> pa.Scal
     timestamps with a zone or without a date; CorruptFile for text that is not a value of any other type.
     """
     if text is None:
-        return pa.scalar(None, kind)
+        return arrow_scalar(None, kind)
     if pa.types.is_time(kind) or pa.types.is_nested(kind):
         raise _refused(text, kind, where)
     try:
         if pa.types.is_date32(kind):
-            return pa.scalar(_date(text.strip(_TRIMMED)), pa.int32()).cast(kind)
+            return arrow_scalar(_date(text.strip(_TRIMMED)), pa.int32()).cast(kind)
         if pa.types.is_timestamp(kind):
-            return pa.scalar(_timestamp(text.strip(_TRIMMED), kind, where), pa.int64()).cast(kind)
+            return arrow_scalar(_timestamp(text.strip(_TRIMMED), kind, where), pa.int64()).cast(kind)
         value = _parsed(text, kind)
         if value is not None:
-            return pa.scalar(value, kind)
+            return arrow_scalar(value, kind)
     except (ValueError, OverflowError, pa.ArrowInvalid):
         pass
     raise CorruptFile(

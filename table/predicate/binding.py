@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from penstock.proto.errors import ConfigurationError
+from penstock.table.arrow_arrays import arrow_array
 from penstock.table.columns import resolve_column
 from penstock.table.predicate.functions import call_of, is_call
 from penstock.table.predicate.like import escaped, like_of
@@ -107,7 +108,7 @@ class Binding:
         ]
         values = [against.value for against in bound if isinstance(against, Comparison)]
         if values:
-            ranges.append(OneOf(operand, pa.array([value.as_py() for value in values], values[0].type)))
+            ranges.append(OneOf(operand, arrow_array([value.as_py() for value in values], values[0].type)))
         if not ranges:
             return Constant(operand, result=False)
         return ranges[0] if len(ranges) == 1 else Or(tuple(ranges))

@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.proto.errors import ConfigurationError
+from penstock.table.arrow_arrays import arrow_scalar
 
 _MAX_EXPONENT: Final = 400
 _SHOWN_CHARS: Final = 60
@@ -192,7 +193,7 @@ def comparison(
     """
     match literal:
         case DoubleLiteral(value) if pa.types.is_floating(kind):
-            return Comparison(op, pa.scalar(value, pa.float64()))
+            return Comparison(op, arrow_scalar(value, pa.float64()))
         case DoubleLiteral(value) if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
             if math.isinf(value):
                 return ConstantComparison(op is Op.NE or op in ((Op.LT, Op.LE) if value > 0 else (Op.GT, Op.GE)))
@@ -210,20 +211,20 @@ def comparison(
             nearest = float(value)
             if math.isinf(nearest):
                 raise ConfigurationError(f"{value} is beyond what {operand} ({kind}) can hold")
-            return Comparison(op, pa.scalar(nearest, pa.float64()))
+            return Comparison(op, arrow_scalar(nearest, pa.float64()))
         case TextLiteral(text) if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            return Comparison(op, pa.scalar(text, kind))
+            return Comparison(op, arrow_scalar(text, kind))
         case BooleanLiteral(value) if pa.types.is_boolean(kind) and op in (Op.EQ, Op.NE):
-            return Comparison(op, pa.scalar(value, kind))
+            return Comparison(op, arrow_scalar(value, kind))
         case DateLiteral(text) | TextLiteral(text) if pa.types.is_date(kind):
-            return Comparison(op, pa.scalar(_days(text), pa.int32()).cast(pa.date32()).cast(kind))
+            return Comparison(op, arrow_scalar(_days(text), pa.int32()).cast(pa.date32()).cast(kind))
         case TimestampLiteral(text) | DateLiteral(text) | TextLiteral(text) if pa.types.is_timestamp(kind):
-            micros = pa.scalar(_micros(operand, text, zoned=kind.tz is not None), pa.timestamp("us", kind.tz))
+            micros = arrow_scalar(_micros(operand, text, zoned=kind.tz is not None), pa.timestamp("us", kind.tz))
             return Comparison(op, micros)
         case BinaryLiteral(value) if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-            return Comparison(op, pa.scalar(value, kind))
+            return Comparison(op, arrow_scalar(value, kind))
         case TimeLiteral(text) | TextLiteral(text) if pa.types.is_time(kind):
-            return Comparison(op, pa.scalar(_time_of_day(text), pa.time64("us")))
+            return Comparison(op, arrow_scalar(_time_of_day(text), pa.time64("us")))
     raise ConfigurationError(
         f"{operand} is {kind}: {op} {_spelled(literal)} does not match this type; {_expected(kind)}"
     )
@@ -238,7 +239,7 @@ def _on_lattice(kind: pa.DataType, scale: int, units: range, op: Op, value: Deci
             return ConstantComparison(op is Op.NE)
         op = Op.LE if op in (Op.LT, Op.LE) else Op.GT
     if floor in units:
-        return Comparison(op, pa.scalar(floor, kind) if pa.types.is_integer(kind) else _unscaled(kind, floor))
+        return Comparison(op, arrow_scalar(floor, kind) if pa.types.is_integer(kind) else _unscaled(kind, floor))
     beyond_above = floor >= units.stop
     return ConstantComparison(op is Op.NE or op in ((Op.LT, Op.LE) if beyond_above else (Op.GT, Op.GE)))
 
@@ -284,7 +285,7 @@ def _has_double(multiple: int, unit: int, value: float) -> bool:
 def _unscaled(kind: pa.DataType, unscaled: int) -> pa.Scalar:
     """The decimal unscaled * 10^-scale."""
     digits = tuple(int(digit) for digit in str(abs(unscaled)))
-    return pa.scalar(Decimal((0 if unscaled >= 0 else 1, digits, -kind.scale)), kind)
+    return arrow_scalar(Decimal((0 if unscaled >= 0 else 1, digits, -kind.scale)), kind)
 
 
 def _days(text: str) -> int:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.positions import InstantTime
+from penstock.table.arrow_arrays import numpy_array
 from penstock.table.config.properties import TableProperties
 from penstock.table.storage.filesystem import Storage, redacted_uri
 from penstock.table.timeline.archive_v2_files import COLUMNS, MAX_INSTANTS, distinct_instants, metadata_of
@@ -216,7 +217,7 @@ def history_metadata(
     where, path = _where(properties, name), f"{properties.history_folder}/{name}"
     instants = distinct_instants(storage, path, actions, where)
     texts = (instants.column(column).fill_null("").to_pylist() for column in COLUMNS)
-    bodies = metadata_of(storage, path, instants.column("row").to_numpy(), where)
+    bodies = metadata_of(storage, path, numpy_array(instants.column("row")), where)
     yield from zip(*texts, bodies, strict=True)
 
 

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.proto.errors import CorruptFile, StorageError
+from penstock.table.arrow_arrays import arrow_array
 from penstock.table.parquet.checks import is_storage_failure, read_footer
 from penstock.table.parquet.pages import ChunkPages, check_pages
 from penstock.table.storage.filesystem import Storage, is_local
@@ -59,12 +60,12 @@ def distinct_instants(storage: Storage, path: str, actions: Collection[str], whe
     names file and table. CorruptFile for a file that is damaged, missing, or has more than MAX_INSTANTS.
     """
     with _HistoryFile(storage, path, COLUMNS, where) as file:
-        action_values = pa.array(sorted(actions), pa.string())
+        action_values = arrow_array(sorted(actions), pa.string())
         parts: list[pa.Table] = []
         count, first_row = 0, 0
         for batch in file.batches(range(file.num_row_groups), _INSTANT_ROWS):
             columns = [file.texts(column, name) for name, column in zip(COLUMNS, batch.columns, strict=True)]
-            rows = pa.array(np.arange(first_row, first_row + batch.num_rows))
+            rows = arrow_array(np.arange(first_row, first_row + batch.num_rows))
             first_row += batch.num_rows
             instants = pa.table([*columns, rows], names=[*COLUMNS, _ROW]).filter(
                 pc.is_in(columns[2], value_set=action_values)
@@ -76,7 +77,9 @@ def distinct_instants(storage: Storage, path: str, actions: Collection[str], whe
                 count = parts[0].num_rows
                 file.check_instants(count)
         if not parts:
-            return pa.table({**{name: pa.array([], pa.string()) for name in COLUMNS}, _ROW: pa.array([], pa.int64())})
+            return pa.table(
+                {**{name: arrow_array([], pa.string()) for name in COLUMNS}, _ROW: arrow_array([], pa.int64())}
+            )
         return _first_rows(pa.concat_tables(parts))
 
 
@@ -114,7 +117,7 @@ def _bodies(file: _HistoryFile, batches: Iterator[pa.RecordBatch], rows: np.ndar
     begin = 0
     for batch in batches:
         first, last = np.searchsorted(rows, (begin, begin + batch.num_rows))
-        chosen = batch.column(0).take(pa.array(rows[first:last] - begin))
+        chosen = batch.column(0).take(arrow_array(rows[first:last] - begin))
         begin += batch.num_rows
         if not pa.types.is_dictionary(chosen.type):
             yield from (value.as_py() or b"" for value in file.as_bytes(chosen))

@@ -32,6 +32,9 @@ def doctor(
     *,
     flags: dict[str, str | None],
     form: Annotated[ReportFormat, typer.Option("--format", help="Form of the report.")] = ReportFormat.TABLE,
+    warm: Annotated[
+        bool, typer.Option("--warm", help="First compile all kernels into the cache, as an installation does once.")
+    ] = False,
 ) -> None:
     """Check Python, libraries, Java and compiled kernels; with a table its storage; with a server its answers,
     certificate and clock. Exit code 1 if a check fails, 0 if there are only warnings."""
@@ -39,6 +42,8 @@ def doctor(
     options = given_options(shell, flags, table=table)
     access = options.access
     results: list[Finding] = []
+    if warm:
+        results += warmed(shell)
     with working(shell, "checking this machine") as show:
         for finding in findings(shell, table, options.server, access):
             results.append(finding)
@@ -51,6 +56,17 @@ def doctor(
             sys.stdout.write(line_of(finding, width))
     if any(finding.level.value == "fail" for finding in results):
         raise typer.Exit(EXIT_ERROR)
+
+
+def warmed(shell: Shell) -> Iterator[Finding]:
+    """Compiles the kernels, and yields a finding for each use of them."""
+    from penstock.engine.doctor.findings import Finding, Level
+    from penstock.engine.doctor.warm import warm
+
+    with working(shell, "compiling kernels") as show:
+        for kernels in warm():
+            show(f"{kernels.what}: done")
+            yield Finding("warm", Level.OK, f"{kernels.what}: ready after {kernels.seconds:.1f} s")
 
 
 def findings(shell: Shell, table: str | None, server: str | None, access: object) -> Iterator[Finding]:

@@ -258,3 +258,24 @@ def test_pickled_tasks_share_scan() -> None:
     common = shared()
     first, second = pickle.loads(pickle.dumps((task(common, 0), task(common, 1))))
     assert first.shared is second.shared
+
+
+@pytest.mark.parametrize(("limit", "batch_rows", "decoded"), [(3, None, 1024), (3, 10, 10), (5000, None, 5000)])
+def test_low_limit_does_not_make_tiny_batches(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, limit: int, batch_rows: int | None, decoded: int
+) -> None:
+    """All first rows of the base file are replaced: they were read in as many batches as `limit` goes into them."""
+    path, schema = str(tmp_path / "t"), pa.schema([("id", pa.string()), ("seq", pa.int64())])
+    penstock.create_table(path, schema, record_key="id", ordering="seq", buckets=1, table_type="merge_on_read")
+    penstock.write(path, pa.table({"id": [str(number) for number in range(9000)], "seq": [1] * 9000}, schema))
+    asked: list[int] = []
+    read_split = read_tasks.read_split
+
+    def recorded(*arguments: Any, **settings: Any) -> Any:
+        asked.append(settings["options"].batch_rows)
+        return read_split(*arguments, **settings)
+
+    monkeypatch.setattr(read_tasks, "read_split", recorded)
+    given = {} if batch_rows is None else {"batch_rows": batch_rows}
+    assert penstock.read(path, limit=limit, threads=1, **given).read_all().num_rows == limit
+    assert asked == [decoded]

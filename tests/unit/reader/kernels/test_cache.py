@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import io
 import sys
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ from types import ModuleType
 
 import pytest
 
+from penstock.reader.kernels import cache
 from penstock.reader.kernels.cache import cache_folder
 
 SOURCE = """
@@ -164,3 +167,19 @@ def test_folders_by_file(places: Path) -> None:
     first, second = (cache_folder(str(places / name / "m.py")) for name in ("a.zip", "b.zip"))
     assert first is not None and second is not None and first != second
     assert first.parent == places / "home" / ".cache" / "penstock"
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_terminal_is_told_once_that_kernels_are_compiled(
+    imported: Importer, monkeypatch: pytest.MonkeyPatch, is_terminal: bool
+) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    for offset in (0, 1):  # two texts: two compilations
+        monkeypatch.setattr(cache, "ANNOUNCED", cache.ANNOUNCED if offset else threading.Event())
+        assert answer(imported(offset=offset))[1] is False
+    assert terminal.getvalue().count("penstock doctor --warm") == int(is_terminal)
+    monkeypatch.setattr(cache, "ANNOUNCED", threading.Event())
+    assert answer(imported(offset=1)) == (13, True)
+    assert not cache.ANNOUNCED.is_set(), "code from the cache is not announced"

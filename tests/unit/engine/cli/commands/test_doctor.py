@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.engine.doctor import machine
+from penstock.engine.doctor import machine, warm
 from penstock.engine.doctor.findings import (
     Finding,
     Level,
@@ -107,6 +107,14 @@ def test_doctor_without_arguments_checks_the_machine(cli: Cli) -> None:
     findings = by_check(result.json)
     assert findings["library pyarrow"]["level"] == "ok"
     assert {"python", "penstock", "java", "kernel cache"} <= findings.keys()
+
+
+def test_warm_compiles_before_the_checks(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm, "_USES", (("these", lambda: None), ("those", lambda: None)))
+    findings = cli("doctor", "--warm", "--format", "json").json
+    assert [finding["text"].partition(":")[0] for finding in findings[:2]] == ["these", "those"]
+    assert [finding["check"] for finding in findings[:3]] == ["warm", "warm", "python"]
+    assert "warm" not in by_check(cli("doctor", "--format", "json").json)
 
 
 def test_library_below_its_minimum_version_is_a_failure(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

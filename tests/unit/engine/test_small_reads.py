@@ -1,0 +1,77 @@
+"""What a process imports that reads a small table: neither numba nor pandas, nor planners of other queries."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+import penstock
+
+PROGRAM = """
+import json, sys
+before = set(sys.modules)
+import penstock
+rows = penstock.read(sys.argv[1], **json.loads(sys.argv[2])).read_all().num_rows
+print(json.dumps([rows, sorted(set(sys.modules) - before - set(sys.stdlib_module_names))]))
+"""
+PACKAGES = {"cloudpickle", "fastavro", "numpy", "penstock", "pyarrow"}
+"""The packages outside of the standard library that a small read imports."""
+OTHER_QUERIES = {
+    "penstock.enumerator.continuous.advance",
+    "penstock.enumerator.core",
+    "penstock.enumerator.observer",
+    "penstock.enumerator.planning.change_planner",
+    "penstock.enumerator.streams.stream_planner",
+    "penstock.proto.model.groups",
+    "penstock.proto.model.streams",
+    "penstock.reader.cdc",
+    "penstock.reader.topics",
+}
+"""Modules of streams, groups, changes and topics."""
+
+
+def imported(table: str, **options: object) -> tuple[int, set[str]]:
+    """The rows that a new process reads, and the modules that it imports."""
+    command = [sys.executable, "-P", "-c", PROGRAM, table, json.dumps(options)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    rows, modules = json.loads(done.stdout)
+    return rows, set(modules)
+
+
+def packages(modules: set[str]) -> set[str]:
+    """Their first names, without modules of the interpreter and of the standard library."""
+    names = {name.partition(".")[0] for name in modules} - sys.stdlib_module_names
+    return {name for name in names if not name.startswith(("_", "cython_runtime"))}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """50 rows in a base file, ten of them also in a log."""
+    path = str(tmp_path_factory.mktemp("small") / "t")
+    schema = pa.schema([("id", pa.string()), ("seq", pa.int64()), ("city", pa.string())])
+    penstock.create_table(
+        path, schema, record_key="id", ordering="seq", partition_by="city", buckets=1, table_type="merge_on_read"
+    )
+    for seq, count in ((1, 50), (2, 10)):
+        rows = {"id": [str(number) for number in range(count)], "seq": [seq] * count, "city": ["c"] * count}
+        penstock.write(path, pa.table(rows, schema))
+    return path
+
+
+@pytest.mark.parametrize("options", [{}, {"limit": 50}, {"columns": ["id", "city"]}, {"query": "read_optimized"}])
+def test_snapshot_imports_little(table: str, options: dict[str, object]) -> None:
+    rows, modules = imported(table, **options)
+    assert rows == 50
+    assert packages(modules) == PACKAGES
+    assert modules.isdisjoint(OTHER_QUERIES)
+
+
+def test_other_queries_import_more(table: str) -> None:
+    """The control: the program sees modules that are imported."""
+    _, modules = imported(table, query="cdc", after="earliest", where="seq > 1")
+    assert {"penstock.enumerator.planning.change_planner", "penstock.reader.cdc"} <= modules
+    assert packages(modules) > PACKAGES
