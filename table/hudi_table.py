@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping
 from copy import copy
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, TypeVar, cast
 
 from penstock.proto.errors import CorruptFile, StorageError
@@ -28,12 +26,12 @@ from penstock.table.files.listing import (
 )
 from penstock.table.files.slices import DataFile
 from penstock.table.schema.avro import MAX_JSON_BYTES
-from penstock.table.storage.filesystem import FileInfo, Storage, open_storage, redacted_uri
+from penstock.table.storage.filesystem import Storage, open_storage, redacted_uri
+from penstock.table.storage.local_listing import FileVersion
 from penstock.table.timeline.active import Timeline, list_timeline, timeline_of
 from penstock.table.timeline.archive import Archive, ArchiveCache, has_old_archive, read_archive
 from penstock.table.timeline.archive_v2 import (
-    FileCompletions,
-    completions_by_instant,
+    History,
     has_archived,
     history_version,
     manifest_path,
@@ -41,7 +39,7 @@ from penstock.table.timeline.archive_v2 import (
     read_completions,
 )
 from penstock.table.timeline.commit_cache import CommitCache, FileIdentity
-from penstock.table.timeline.commits import MAX_COMMIT_BYTES, CommitMetadata, parse_commit
+from penstock.table.timeline.commits import MAX_COMMIT_BYTES, CommitMetadata, parse_commit_lazily
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
 from penstock.table.timeline.services.clean_encoder import CleanPlan, parse_clean_plan
 from penstock.table.timeline.services.plans import (
@@ -64,21 +62,6 @@ _SCHEMA_FOLDER: Final = f"{META_FOLDER}/.schema"
 _SCHEMA_COMMIT: Final = re.compile(r"(\d{1,30})(?:_\d{1,30})?\.schemacommit")
 
 
-@dataclass(frozen=True)
-class _History:
-    """The completion times of the archived writes, as of a manifest."""
-
-    manifest: FileInfo | None = None
-    """The manifest that lists the files."""
-    files: tuple[FileCompletions, ...] = ()
-    """The times, by file."""
-
-    @cached_property
-    def by_instant(self) -> Mapping[InstantTime, InstantTime]:
-        """The times, by instant."""
-        return completions_by_instant(self.files)
-
-
 class HudiTable:
     """An open table. Properties are those of the time of opening; everything else is read when it is requested."""
 
@@ -86,9 +69,9 @@ class HudiTable:
         self.storage = storage
         self.properties = properties
         self._commits = commits if commits is not None else CommitCache()
-        self._listed: tuple[Sequence[FileInfo], Mapping[str, FileInfo], Timeline | None] = ((), {}, None)
+        self._listed: tuple[Mapping[str, FileVersion], Timeline | None] = ({}, None)
         self._archive = ArchiveCache()
-        self._history = [_History()]  # shared with pinned tables
+        self._history = [History()]  # shared with pinned tables
         self._lock = threading.Lock()
         self._metadata_fallbacks = [0]
         self._derived: OrderedDict[Hashable, object] = OrderedDict()
@@ -103,7 +86,7 @@ class HudiTable:
     @property
     def last_timeline(self) -> Timeline | None:
         """The result of the last `timeline()`: the same object as long as no file of the timeline changes."""
-        return self._listed[2]
+        return self._listed[1]
 
     @property
     def listed_files(self) -> int:
@@ -176,13 +159,13 @@ class HudiTable:
 
         Of a pinned table, the timeline of its listing. FormatError for a file that is no valid instant.
         """
-        if self._pinned_from is not None and self._listed[2] is not None:
-            return self._listed[2]
+        if self._pinned_from is not None and self._listed[1] is not None:
+            return self._listed[1]
         listing = list_timeline(self.storage, self.properties)
-        before, _, timeline = self._listed
+        before, timeline = self._listed
         if timeline is None or listing != before:
             timeline = timeline_of(listing, self.properties)
-            self._listed = (listing, {info.name: info for info in listing}, timeline)
+            self._listed = (listing, timeline)
         return timeline
 
     def commit(self, instant: Instant) -> CommitMetadata:
@@ -192,24 +175,33 @@ class HudiTable:
         its writer completes shortly is read again (`settled_reads`). StorageError if the file was deleted: the instant
         was archived or rolled back.
         """
+        commit = self.commit_lazily(instant)
+        commit.decode()
+        return commit
+
+    def commit_lazily(self, instant: Instant) -> CommitMetadata:
+        """As `commit`, but the write stats of a partition are decoded when they are first used; CorruptFile then."""
         path = self._path(instant.file_name)
-        info = self.listed_file(instant) or self.storage.file_info(path)
-        if info is None:
-            raise self._gone(instant.file_name)
-        identity = FileIdentity(f"{self.base_path}/{path}", info.size_bytes, info.modified_ns)
+        version = self.listed_file(instant)
+        if version is None:
+            info = self.storage.file_info(path)
+            if info is None:
+                raise self._gone(instant.file_name)
+            version = (info.size_bytes, info.modified_ns)
+        identity = FileIdentity(f"{self.base_path}/{path}", *version)
         cached = self._commits.get(identity)
         if cached is not None:
             return cached
-        commit = self._parsed(instant, lambda data: parse_commit(data, instant, self._name))
+        commit = self._parsed(instant, lambda data: parse_commit_lazily(data, instant, self._name))
         self._commits.put(identity, commit)
         return commit
 
-    def listed_file(self, instant: Instant) -> FileInfo | None:
-        """The version of the instant's file as of the last `timeline()`; None for an archived instant.
+    def listed_file(self, instant: Instant) -> FileVersion | None:
+        """The version of a completed instant's file as of the last `timeline()`; None for an archived instant.
 
         A table that was created again, even with the same instants, has other versions.
         """
-        return self._listed[1].get(instant.file_name)
+        return self._listed[0].get(instant.file_name)
 
     def derived_once(self, key: Hashable, derive: Callable[[], T]) -> T:
         """The cached value of this key, else the result of `derive`. Caches the newest `MAX_DERIVED` values."""
@@ -268,14 +260,14 @@ class HudiTable:
         """The newest of `archived_completions`; None without one. Cached as these, and needs less time."""
         return newest_completion(self._read_history().files)
 
-    def _read_history(self) -> _History:
+    def _read_history(self) -> History:
         version = None if self.properties.layout == 1 else history_version(self.storage, self.properties)
         if version is None:
-            return _History()
+            return History()
         manifest = self.storage.file_info(manifest_path(self.properties, version))
         with self._lock:
             if manifest is None or self._history[0].manifest != manifest:
-                self._history[0] = _History(manifest, read_completions(self.storage, self.properties))
+                self._history[0] = History(manifest, read_completions(self.storage, self.properties))
             return self._history[0]
 
     def has_archived(self) -> bool:

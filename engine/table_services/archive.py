@@ -26,7 +26,7 @@ from penstock.proto.model.positions import Position
 from penstock.table.files.markers import TEMPORARY_FOLDER
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import FileInfo
-from penstock.table.timeline.active import Timeline, list_timeline
+from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.archive_v1_encoder import StateFile
 from penstock.table.timeline.commits import MAX_COMMIT_BYTES, parse_commit
 from penstock.table.timeline.instants import Action, Instant, State, comparable_action, parse_instant_file
@@ -199,9 +199,9 @@ def _state_files(table: HudiTable) -> _Files:
     """Key -> the state files of each instant, in the order of their states."""
     properties = table.properties
     files: _Files = {}
-    for info in list_timeline(table.storage, properties):
+    for info in table.storage.list_dir(properties.timeline_folder):
         default = "0" if properties.layout == 2 else ""  # `timeline` has the completion times
-        instant = parse_instant_file(info.name, properties.layout, default)
+        instant = None if info.is_dir else parse_instant_file(info.name, properties.layout, default)
         if instant is not None:
             files.setdefault(_key(instant), []).append((instant, info))
     known = {_key(item): item for item in table.timeline().instants if item.is_completed}

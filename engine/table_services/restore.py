@@ -256,8 +256,8 @@ def _remove_rollbacks(table: HudiTable, storage: WritableStorage, savepoint: str
     """Removes the timeline files of rollbacks after the savepoint, as Hudi does: the restore's metadata has them."""
     rollbacks = [
         item
-        for info in list_timeline(storage, table.properties)
-        if (item := parse_instant_file(info.name, table.properties.layout, savepoint)) is not None
+        for name in list_timeline(storage, table.properties)
+        if (item := parse_instant_file(name, table.properties.layout, savepoint)) is not None
         and item.action is Action.ROLLBACK
         and item.requested_time > savepoint
     ]

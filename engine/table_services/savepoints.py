@@ -115,8 +115,8 @@ def change_savepoint(path: str, instant: str, change: Callable[[str], str | None
 
 def _remove(table: HudiTable, storage: WritableStorage, instant: str) -> bool:
     """Removes the files of a savepoint, under the lock; whether it has any."""
-    names = [info.name for info in list_timeline(storage, table.properties)]
-    parsed = (parse_instant_file(name, table.properties.layout, instant) for name in names)
+    listing = list_timeline(storage, table.properties)
+    parsed = (parse_instant_file(name, table.properties.layout, instant) for name in listing)
     files = [item for item in parsed if item and item.action is Action.SAVEPOINT and item.requested_time == instant]
     for item in sorted(files, key=lambda item: not item.is_completed):
         storage.remove(timeline_path(table.properties, item.file_name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 
@@ -40,9 +40,19 @@ def horizon(timeline: Timeline, pending_clusterings: Collection[str]) -> Instant
 
 def completed_in_order(timeline: Timeline, pending_clusterings: Collection[str]) -> tuple[Instant, ...]:
     """Completed write instants below the horizon, services included, by order key, then requested time."""
+    return tuple(_below_horizon(timeline, pending_clusterings, timeline.writes_in_order))
+
+
+def completed_from(timeline: Timeline, pending_clusterings: Collection[str], order_key: str) -> Sequence[Instant]:
+    """The instants of `completed_in_order` with this or a later order key, in the same order."""
+    return _below_horizon(timeline, pending_clusterings, timeline.writes_from(order_key))
+
+
+def _below_horizon(
+    timeline: Timeline, pending_clusterings: Collection[str], instants: Sequence[Instant]
+) -> Sequence[Instant]:
     limit = horizon(timeline, pending_clusterings)
-    below = (item for item in timeline.completed_writes if limit is None or item.requested_time < limit.requested_time)
-    return tuple(sorted(below, key=lambda item: (timeline.order_key(item), item.requested_time)))
+    return instants if limit is None else [item for item in instants if item.requested_time < limit.requested_time]
 
 
 def newest_position(
@@ -60,7 +70,9 @@ def newest_position(
     """
     start = EARLIEST if after is None else after
     later = [
-        item for item in completed_in_order(timeline, pending_clusterings) if Position(timeline.order_key(item)) > start
+        item
+        for item in completed_from(timeline, pending_clusterings, start.order_key)
+        if timeline.order_key(item) != start.order_key or Position(timeline.order_key(item)) > start
     ]
     if max_commits > 0:
         newest = max(islice(filter(is_data, later), max_commits), key=timeline.order_key, default=None)

@@ -7,6 +7,7 @@ schema requires it.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC
 from typing import Final
 
@@ -28,7 +29,7 @@ from penstock.proto.model.changes import ChangeFormat, ChangesOf
 from penstock.proto.model.positions import MAX_COMPLETIONS, CompletionTimes, InstantTime
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query, SnapshotAsOf
 from penstock.proto.model.splits import AllRows, RowsOf
-from penstock.table.files.external_names import ExternalFiles, is_external
+from penstock.table.files.external_names import ExternalFiles
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import CommittedInstants, DataFile, Everything, GroupId, instant_is_visible
 from penstock.table.hudi_table import HudiTable
@@ -56,7 +57,9 @@ def read_timeline(table: HudiTable, passed_over: Collection[str] = ()) -> Timeli
 
 def _read_timeline(table: HudiTable, passed_over: Collection[str]) -> TimelineFacts:
     timeline = table.timeline()
-    commits: dict[str, CommitMetadata] = {item.requested_time: table.commit(item) for item in timeline.completed_writes}
+    commits: dict[str, CommitMetadata] = {
+        item.requested_time: table.commit_lazily(item) for item in timeline.completed_writes
+    }
     return TimelineFacts(
         table=redacted_uri(table.base_path),
         timeline=timeline,
@@ -102,6 +105,9 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
     facts = checked_against(facts, listing, created, request.query)
     cleaned = _cleaned_files(table, facts, selections, active.timeline)
     pruned = pruned_partitions(pruning, {*known, *listing, *(file.partition for file in cleaned)}, listing)
+    whole = facts
+    if not lists_all and not isinstance(request.query, Changes):
+        facts = _within_partitions(facts, selected is not None or bool(pruned), known.difference(pruned))
     files = files_of_groups(facts, listing, cleaned, groups, pruned, sizes_may_lag=files_now.from_metadata)
     return TableState(
         table=table_name,
@@ -115,9 +121,9 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
         pending_compactions=_pending_compactions(table, facts.timeline),
         schema=schema,
         metadata_usable=not files_now.fallback,
-        schema_history="" if request.columns_by_name else schema_history(table, facts, as_of),
+        schema_history="" if request.columns_by_name else schema_history(table, whole, as_of),
         pruned=pruned,
-        storing_operations=_storing_operations(table, facts, request.query, selections, schema),
+        storing_operations=_storing_operations(table, whole, request.query, selections, schema),
         completion_times=_completion_times(table, active.timeline, request, selections),
     )
 
@@ -197,7 +203,7 @@ def _storing_operations(
 
 def _external(table: HudiTable, facts: TimelineFacts) -> ExternalFiles:
     """Whether instants registered files of external writers. Such tables are written without meta columns."""
-    if any(is_external(stat.path) for commit in facts.commits.values() for stat in commit.stats):
+    if any(commit.has_external_files for commit in facts.commits.values()):
         return ExternalFiles.KNOWN
     archived = facts.complete_from and not table.properties.populate_meta_fields
     return ExternalFiles.POSSIBLE if archived else ExternalFiles.NONE
@@ -210,8 +216,15 @@ def _every_partition(facts: TimelineFacts) -> set[str] | None:
 
 def _written_partitions(facts: TimelineFacts) -> set[str]:
     """The partitions in which known instants wrote or replaced groups."""
-    known = {stat.partition for commit in facts.commits.values() for stat in commit.stats}
+    known = {partition for commit in facts.commits.values() for partition in commit.partitions}
     return known | {partition for commit in facts.commits.values() for partition, _ in commit.replaced}
+
+
+def _within_partitions(facts: TimelineFacts, only_some: bool, partitions: Collection[str]) -> TimelineFacts:
+    """The facts with the write stats of these partitions only, if only some are read: no others are decoded."""
+    if not only_some:
+        return facts
+    return replace(facts, commits={time: commit.within(partitions) for time, commit in facts.commits.items()})
 
 
 def _selected_groups(selections: Collection[Selection]) -> frozenset[GroupId] | None:

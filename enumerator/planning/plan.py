@@ -112,7 +112,9 @@ def newest(table: HudiTable, after: Position | None, max_commits: int) -> Positi
         select(Incremental(after), facts)
         return newest_position(facts.timeline, facts.pending_clusterings, facts.is_data, after, max_commits)
     clusterings = pending_clusterings(table, timeline)
-    return newest_position(timeline, clusterings, lambda item: not table.commit(item).is_service, after, max_commits)
+    return newest_position(
+        timeline, clusterings, lambda item: not table.commit_lazily(item).is_service, after, max_commits
+    )
 
 
 def _lags(table: HudiTable, timeline: Timeline, after: Position) -> bool:

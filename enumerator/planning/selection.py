@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.enumerator.planning.commit_order import (
     Cut,
+    completed_from,
     completed_in_order,
     cut_at,
     horizon,
@@ -173,7 +174,7 @@ def _instants_inside(
     """The data instants that the range covers, in part or as a whole."""
     return frozenset(
         item.requested_time
-        for item in completed_in_order(facts.timeline, facts.pending_clusterings)
+        for item in completed_from(facts.timeline, facts.pending_clusterings, commit_range.after.order_key)
         if commit_range.touches(facts.timeline.order_key(item))
         and facts.is_data(item)
         and item.requested_time not in without
@@ -283,7 +284,7 @@ def _range_selection(
     selection = Selection(view=view, commit_range=commit_range, instants=instants, starts_at=cuts[0], ends_at=cuts[1])
     if commit_range.after.is_earliest and not without:
         return selection
-    completed = completed_in_order(facts.timeline, facts.pending_clusterings)
+    completed = completed_from(facts.timeline, facts.pending_clusterings, commit_range.after.order_key)
     return replace(
         selection,
         rows=RowsOf(instants, _stamping_services(commit_range, facts)),
@@ -325,7 +326,7 @@ def _move_rows(touched: dict[GroupId, InstantTime], commit: CommitMetadata, fact
         order_key = touched.pop(group, None)
         if order_key is not None:
             inherited[group[0]] = max(inherited.get(group[0], order_key), order_key)
-    for stat in commit.stats:
+    for stat in commit.within(inherited).stats:
         if stat.path and stat.partition in inherited:
             touched[stat.partition, stat.file_id] = inherited[stat.partition]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import BinaryIO
 
 import pyarrow as pa
 
 from penstock.table.storage.filesystem import FileInfo, Storage, checked_path
+from penstock.table.storage.local_listing import LocalFolders
 from penstock.table.storage.local_writes import WritableStorage
 
 
@@ -26,6 +26,11 @@ class FolderStorage(Storage):
     def list_dir(self, path: str) -> list[FileInfo]:
         return [self._relative(info) for info in self._storage.list_dir(self._outer_path(path))]
 
+    def local_folder(self, path: str) -> str | None:
+        """As in `local_listing.LocalFolders`."""
+        outer = self._outer_path(path)
+        return self._storage.local_folder(outer) if isinstance(self._storage, LocalFolders) else None
+
     def read_bytes(self, path: str, limit_bytes: int) -> bytes:
         return self._storage.read_bytes(self._outer_path(path), limit_bytes)
 
@@ -41,7 +46,7 @@ class FolderStorage(Storage):
         return f"{self._folder}/{path}" if path else self._folder
 
     def _relative(self, info: FileInfo) -> FileInfo:
-        return replace(info, path=info.path.removeprefix(self._folder).removeprefix("/"))
+        return info._replace(path=info.path.removeprefix(self._folder).removeprefix("/"))
 
 
 class WritableFolder(FolderStorage):

@@ -81,13 +81,17 @@ def open_metadata_table(table: HudiTable, timeline: Timeline) -> MetadataTable |
 
     Errors as for opening any table: CorruptFile, StorageError, TableError, FormatError.
     """
-    storage = FolderStorage(table.storage, METADATA_FOLDER)
-    inner = HudiTable(storage, load_properties(storage))
+    inner = table.derived_once("metadata table", lambda: _opened(table)).refreshed()
     own = inner.timeline()
     missing = first_not_recorded(timeline, own)
     if missing:
         return Unusable(f"it lacks instant {missing}")
     return MetadataTable(inner, own, pending_instants(timeline))
+
+
+def _opened(table: HudiTable) -> HudiTable:
+    storage = FolderStorage(table.storage, METADATA_FOLDER)
+    return HudiTable(storage, load_properties(storage))
 
 
 class MetadataTable:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     import pyarrow.fs as pafs
@@ -12,8 +11,7 @@ NOT_UTF8: Final = "\udcff"
 """The name of a file or folder whose name is not UTF-8: no text can be that name, and every access is refused."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileInfo:
+class FileInfo(NamedTuple):
     """A file or folder of a table."""
 
     name: str

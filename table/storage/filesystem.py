@@ -262,10 +262,14 @@ class ArrowStorage:
         except FileNotFoundError:
             return []
         typed = ((entry, entry.type) for entry in entries)
-        infos = [
-            info_of_entry(entry, path, kind == pafs.FileType.Directory) for entry, kind in typed if kind in _LISTED
-        ]
+        folder = pafs.FileType.Directory
+        infos = [info_of_entry(entry, path, kind == folder) for entry, kind in typed if kind in _LISTED]
         return sorted(infos, key=attrgetter("name"))
+
+    def local_folder(self, path: str) -> str | None:
+        """As in `local_listing.LocalFolders`."""
+        self._check(path)
+        return None if self._local_root is None else str(self._local_root / path)
 
     def read_bytes(self, path: str, limit_bytes: int) -> bytes:
         self._check(path)

@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.proto.errors import FormatError, InvariantViolation
 from penstock.proto.model.positions import InstantTime
 from penstock.table.config.properties import TableProperties
-from penstock.table.storage.filesystem import FileInfo, Storage, redacted_uri
+from penstock.table.storage.filesystem import Storage, redacted_uri
+from penstock.table.storage.local_listing import FileVersion, file_versions
 from penstock.table.timeline.instants import (
     WRITE_ACTIONS,
     Action,
@@ -37,12 +39,16 @@ class Timeline:
     """Each instant once, in its latest state, by requested time, then action."""
     completed_writes: tuple[Instant, ...] = field(init=False, repr=False, compare=False)
     """Completed commit, deltacommit and replacecommit instants, by requested time."""
+    writes_in_order: tuple[Instant, ...] = field(init=False, repr=False, compare=False)
+    """`completed_writes` by order key, then requested time."""
     _completed: Mapping[str, Instant] = field(init=False, repr=False, compare=False)
     _first_active: InstantTime | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         completed = tuple(item for item in self.instants if item.is_completed and item.action in WRITE_ACTIONS)
         object.__setattr__(self, "completed_writes", completed)
+        in_order = sorted(completed, key=lambda item: (self.order_key(item), item.requested_time))
+        object.__setattr__(self, "writes_in_order", tuple(in_order))
         object.__setattr__(self, "_completed", {item.requested_time: item for item in completed})
         savepoints = {item.requested_time for item in self.instants if item.action is Action.SAVEPOINT}
         writes = [item.requested_time for item in self.instants if item.action in WRITE_ACTIONS]
@@ -92,6 +98,10 @@ class Timeline:
             raise InvariantViolation(f"order key of {instant.file_name}, which is {instant.state}")
         return instant.completion_time or instant.requested_time
 
+    def writes_from(self, order_key: str) -> Sequence[Instant]:
+        """The completed writes with this or a later order key, by order key, then requested time."""
+        return self.writes_in_order[bisect_left(self.writes_in_order, order_key, key=self.order_key) :]
+
     def with_archived(self, archived: Iterable[Instant]) -> Timeline:
         """The timeline with archived completed instants added; `first_active` stays the same.
 
@@ -132,29 +142,35 @@ def build_timeline(layout: int, files: Iterable[Instant]) -> Timeline:
     return Timeline(layout, tuple(ordered))
 
 
-def _completion_by_mtime(info: FileInfo, properties: TableProperties) -> str:
+def _completion_by_mtime(name: str, version: FileVersion, properties: TableProperties) -> str:
     """The completion time of a completed file without one in its name; '' for other files.
 
     It is the time of the file's last change, in the table's zone; as in Hudi, in the zone of this process if the table
     records none.
     """
-    if properties.layout == 1 or "_" in info.name or info.name.endswith((".requested", ".inflight")):
+    if properties.layout == 1 or "_" in name or not _is_completed(name):
         return ""
-    moment = _EPOCH + datetime.timedelta(milliseconds=info.modified_ns // 1_000_000)
+    moment = _EPOCH + datetime.timedelta(milliseconds=version[1] // 1_000_000)
     wall = moment if properties.timezone == "UTC" else moment.astimezone()
     return wall.strftime("%Y%m%d%H%M%S%f")[:17]
 
 
-def list_timeline(storage: Storage, properties: TableProperties) -> list[FileInfo]:
-    """All files in the folder of the active timeline, by name; [] if it is missing, as in a table without commits."""
-    return [info for info in storage.list_dir(properties.timeline_folder) if not info.is_dir]
+def list_timeline(storage: Storage, properties: TableProperties) -> dict[str, FileVersion]:
+    """Name -> version of all files in the folder of the active timeline, by name; empty if it is missing, as in a table
+    without commits. The version of requested and inflight files is (0, 0)."""
+    return file_versions(storage, properties.timeline_folder, _is_completed)
 
 
-def timeline_of(listing: Iterable[FileInfo], properties: TableProperties) -> Timeline:
+def _is_completed(name: str) -> bool:
+    return not name.endswith((".requested", ".inflight"))
+
+
+def timeline_of(listing: Mapping[str, FileVersion], properties: TableProperties) -> Timeline:
     """The timeline of a listing of its folder. FormatError, with the table, for a file that is no valid instant."""
     try:
         parsed = (
-            parse_instant_file(info.name, properties.layout, _completion_by_mtime(info, properties)) for info in listing
+            parse_instant_file(name, properties.layout, _completion_by_mtime(name, version, properties))
+            for name, version in listing.items()
         )
         return build_timeline(properties.layout, [item for item in parsed if item is not None])
     except FormatError as error:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from penstock.proto.errors import CorruptFile
 from penstock.proto.model.positions import InstantTime
 from penstock.table.arrow_arrays import numpy_array
 from penstock.table.config.properties import TableProperties
-from penstock.table.storage.filesystem import Storage, redacted_uri
+from penstock.table.storage.filesystem import FileInfo, Storage, redacted_uri
 from penstock.table.timeline.archive_v2_files import COLUMNS, MAX_INSTANTS, distinct_instants, metadata_of
 from penstock.table.timeline.fields import MAX_FILE_BYTES
 from penstock.table.timeline.instants import Action
@@ -84,6 +84,21 @@ def has_archived(storage: Storage, properties: TableProperties) -> bool:
         return any(ARCHIVE_FILE.fullmatch(info.name) for info in storage.list_dir(properties.history_folder))
     version = history_version(storage, properties)
     return version is not None and bool(manifest_files(storage, properties, version))
+
+
+@dataclass(frozen=True)
+class History:
+    """The completion times of the archived writes, as of a manifest."""
+
+    manifest: FileInfo | None = None
+    """The manifest that lists the files."""
+    files: tuple[FileCompletions, ...] = ()
+    """The times, by file."""
+
+    @cached_property
+    def by_instant(self) -> Mapping[InstantTime, InstantTime]:
+        """The times, by instant."""
+        return completions_by_instant(self.files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,10 +55,12 @@ def single_record(data: bytes, where: str) -> dict[str, object]:
     CorruptFile for anything other than a complete file with one uncompressed record (Hudi never compresses it).
     """
     try:
-        schema, codec = _header(data)
+        schema, codec, end = _header(data)
         if codec not in ("", "null"):
             raise ValueError(f"codec {codec[:40]!r}, expected none")
-        _check_header_schema(schema)
+        only = _only_record(data, _header_schema(schema), end)
+        if only is not None:
+            return only
         records: list[object] = []
         for record in fastavro.reader(io.BytesIO(data)):
             records.append(record)
@@ -73,6 +75,21 @@ def single_record(data: bytes, where: str) -> dict[str, object]:
         got = f"{len(records)} records" if len(records) < 2 else "several records"
         raise CorruptFile(f"{where} is damaged or truncated: got {got}, expected one")
     return records[0]
+
+
+def _only_record(data: bytes, schema: Schema, at: int) -> dict[str, object] | None:
+    """The record of a file that is exactly one block of one record after its header, which ends at `at`; else None.
+
+    `fastavro.reader` parses the schema of each file again, which takes as long as decoding a hundred write stats.
+    """
+    sync = data[at : at + _SYNC_BYTES]
+    count, at = _varint(data, at + _SYNC_BYTES)
+    size, at = _varint(data, at)
+    if count != 1 or size < 0 or at + size + _SYNC_BYTES != len(data) or data[at + size :] != sync:
+        return None
+    source = io.BytesIO(data[at : at + size])
+    record = fastavro.schemaless_reader(source, schema, None)
+    return record if source.tell() == size and isinstance(record, dict) else None
 
 
 def checked_schema(text: str, where: str) -> Schema:
@@ -102,8 +119,8 @@ def single_datum(data: bytes, schema: Schema, where: str) -> dict[str, object]:
     return record
 
 
-def _header(data: bytes) -> tuple[bytes, str]:
-    """The schema and the codec in the file's header. ValueError for a damaged header."""
+def _header(data: bytes) -> tuple[bytes, str, int]:
+    """The schema and the codec in a header, and where its sync marker begins. ValueError for a damaged header."""
     if not is_container(data):
         raise ValueError(f"starts with {data[:4]!r}, expected {MAGIC!r}")
     entries: dict[bytes, bytes] = {}
@@ -122,7 +139,7 @@ def _header(data: bytes) -> tuple[bytes, str]:
             entries[key], at = _byte_string(data, at)
     if at + _SYNC_BYTES > len(data):
         raise ValueError("header ends before its sync marker")
-    return entries[b"avro.schema"], entries.get(b"avro.codec", b"").decode("ascii")
+    return entries[b"avro.schema"], entries.get(b"avro.codec", b"").decode("ascii"), at
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -155,10 +172,12 @@ def bounded_schema(schema_json: str) -> object:
 
 
 @functools.lru_cache(maxsize=8)
-def _check_header_schema(schema: bytes) -> None:
-    """`_check_schema` of a header's schema. Cached, as the files of a timeline share a few schemas; failures are not
-    cached."""
-    _check_schema(json.loads(schema))
+def _header_schema(text: bytes) -> Schema:
+    """The parsed schema of a header, after `_check_schema`. Cached, as the files of a timeline share a few schemas;
+    failures are not cached."""
+    schema = json.loads(text)
+    _check_schema(schema)
+    return fastavro.parse_schema(schema)
 
 
 def _check_schema(schema: object) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.table.timeline.commits import CommitMetadata
 
@@ -13,8 +12,7 @@ MAX_COMMITS: Final = 262_144
 MAX_STATS: Final = 2_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class FileIdentity:
+class FileIdentity(NamedTuple):
     """Identifies one version of a file: a file that was created again differs in size or time."""
 
     path: str

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.positions import InstantTime
-from penstock.table.files.external_names import folder_of_partition
+from penstock.table.files.external_names import folder_of_partition, is_external
+from penstock.table.files.partitioned_stats import PartitionedStats, RawStat
 from penstock.table.timeline.avro_container import is_container, single_record
 from penstock.table.timeline.fields import Fields
 from penstock.table.timeline.instants import Action, Instant
@@ -26,6 +27,26 @@ SERVICE_OPERATIONS: Final = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT", "IND
 """Operations that add no rows to the table (Hudi `WriteOperationType`)."""
 _KEEP_SCHEMA: Final = frozenset({"COMPACT", "CLUSTER", "LOG_COMPACT", "INDEX"})
 """Operations that cannot change the table's schema (Hudi `WriteOperationType.canUpdateSchema`)."""
+_STAT_FIELDS: Final = (
+    "path",
+    "fileId",
+    "numWrites",
+    "numDeletes",
+    "numInserts",
+    "numUpdateWrites",
+    "fileSizeInBytes",
+    "baseFile",
+    "logFiles",
+    "prevCommit",
+    "cdcStats",
+    "prevBaseFile",
+    "totalLogFilesCompacted",
+    "totalLogBlocks",
+    "totalLogRecords",
+    "totalUpdatedRecordsCompacted",
+    "totalLogSizeCompacted",
+)
+"""The fields of a write stat that are decoded; `path` is the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +119,9 @@ class CommitMetadata:
     """The writer's Avro schema without meta columns; '' if it recorded none."""
     extra: Mapping[str, str]
     """Extra metadata."""
-    stats: tuple[WriteStat, ...]
-    """Write stats by (partition, file id), in file order within."""
+    stats: Sequence[WriteStat]
+    """Write stats by (partition, file id), in file order within. Of a commit that was read from a file, the stats of a
+    partition are decoded when they are first used; CorruptFile then."""
     replaced: tuple[tuple[str, str], ...]
     """(partition, file id) of the file groups that a replacecommit replaces, sorted."""
 
@@ -110,6 +132,35 @@ class CommitMetadata:
         The operation determines it, not the action: the first bulk insert of a table completes as `.commit` too.
         """
         return self.compacted or self.operation in SERVICE_OPERATIONS
+
+    @property
+    def partitions(self) -> Collection[str]:
+        """The partitions that have write stats. Decodes none."""
+        if isinstance(self.stats, PartitionedStats):
+            return self.stats.partitions
+        return {stat.partition for stat in self.stats}
+
+    @property
+    def has_external_files(self) -> bool:
+        """Whether a write stat names a file of another writer. Decodes none."""
+        stats = self.stats
+        if isinstance(stats, PartitionedStats):
+            paths = (path for path in stats.raw(0) if isinstance(path, str))
+            return any(map(is_external, paths)) or any(is_external(stat.path) for stat in stats.decoded())
+        return any(is_external(stat.path) for stat in stats)
+
+    def decode(self) -> None:
+        """Decodes all write stats. CorruptFile."""
+        if isinstance(self.stats, PartitionedStats):
+            self.stats.decode()
+
+    def within(self, partitions: Collection[str]) -> CommitMetadata:
+        """The commit with the write stats of these partitions only. Decodes none."""
+        if isinstance(self.stats, PartitionedStats):
+            stats = self.stats.within(partitions)
+        else:
+            stats = tuple(stat for stat in self.stats if stat.partition in partitions)
+        return self if len(stats) == len(self.stats) else replace(self, stats=stats)
 
     @property
     def may_change_schema(self) -> bool:
@@ -127,22 +178,28 @@ def parse_commit(data: bytes, instant: Instant, table: str = "") -> CommitMetada
     missing required field (partitionToWriteStats, fileId, and partitionToReplaceFileIds of a replacecommit), a field of
     the wrong type, or a path outside of the table.
     """
+    commit = parse_commit_lazily(data, instant, table)
+    commit.decode()
+    return commit
+
+
+def parse_commit_lazily(data: bytes, instant: Instant, table: str = "") -> CommitMetadata:
+    """As `parse_commit`, but a field of a write stat raises CorruptFile when its partition's stats are first used."""
     return commit_of(decode_metadata(data, instant, table), instant)
 
 
 def commit_of(fields: Fields, instant: Instant) -> CommitMetadata:
-    """The metadata of a completed instant from its decoded fields. CorruptFile as `parse_commit`."""
+    """The metadata of a completed instant from its decoded fields. CorruptFile as `parse_commit_lazily`."""
     replaces = instant.action is Action.REPLACE_COMMIT
     replaced = [
         (partition, file_id)
         for partition, entry in fields.partitions("partitionToReplaceFileIds", required=replaces)
         for file_id in entry.texts("of")
     ]
-    stats = [
-        _write_stat(partition, stat)
+    stats: dict[str, list[RawStat] | tuple[WriteStat, ...]] = {
+        partition: [_raw_stat(entry, index, item) for index, item in enumerate(entry.items("of"))]
         for partition, entry in fields.partitions("partitionToWriteStats", required=True)
-        for stat in entry.records("of")
-    ]
+    }
     extra = _extra(fields)
     if "schema" in extra:
         extra["schema"] = sys.intern(extra["schema"])  # all commits of a table repeat their schema
@@ -152,7 +209,7 @@ def commit_of(fields: Fields, instant: Instant) -> CommitMetadata:
         compacted=fields.flag("compacted"),
         schema_json=extra.get("schema", ""),
         extra=extra,
-        stats=tuple(sorted(stats, key=lambda stat: (stat.partition, stat.file_id))),
+        stats=PartitionedStats(stats, _write_stats, fields.where) if any(stats.values()) else (),
         replaced=tuple(sorted(set(replaced))),
     )
 
@@ -195,6 +252,19 @@ def _without_scheme(path: str, partition: str) -> str:
     scheme, _, rest = path.partition(":")
     has_scheme = scheme.isascii() and scheme.isalpha() and rest.rpartition("/")[0] == partition != ""
     return rest if has_scheme else path
+
+
+def _raw_stat(entry: Fields, index: int, item: object) -> RawStat:
+    """The fields of a write stat that are decoded, in the order of `_STAT_FIELDS`. CorruptFile if it is no record."""
+    values = item if isinstance(item, dict) else entry.nested(f"of[{index}]", item).values
+    return tuple(map(values.get, _STAT_FIELDS))
+
+
+def _write_stats(partition: str, raw: Sequence[RawStat], where: str) -> tuple[WriteStat, ...]:
+    """The write stats of a partition by file id, in file order within."""
+    path = f"partitionToWriteStats[{partition[:100]}].of"
+    records = (Fields(dict(zip(_STAT_FIELDS, stat, strict=True)), where, f"{path}[{i}].") for i, stat in enumerate(raw))
+    return tuple(sorted((_write_stat(partition, record) for record in records), key=lambda stat: stat.file_id))
 
 
 def _write_stat(partition: str, stat: Fields) -> WriteStat:

@@ -309,8 +309,8 @@ def completed_name(
 def _files_of(table: HudiTable, storage: WritableStorage, plan: RollbackPlan) -> list[Instant]:
     """The timeline files of the instant that a rollback removes. A compaction that completed as a commit has requested
     and inflight files of another action."""
-    names = [info.name for info in list_timeline(storage, table.properties)]
-    files = (parse_instant_file(name, table.properties.layout, plan.target) for name in names)
+    listing = list_timeline(storage, table.properties)
+    files = (parse_instant_file(name, table.properties.layout, plan.target) for name in listing)
     return [
         item
         for item in files

@@ -211,13 +211,13 @@ def test_commits_are_parsed_once(golden: GoldenTables, tmp_path: pathlib.Path, m
     last = timeline.data[-1]
     timeline.remove_after(timeline.data[-2])
     parsed: list[str] = []
-    parse = hudi_table.parse_commit
+    parse = hudi_table.parse_commit_lazily
 
     def counted(data: bytes, instant: Any, table: str) -> Any:
         parsed.append(instant.requested_time)
         return parse(data, instant, table)
 
-    monkeypatch.setattr(hudi_table, "parse_commit", counted)
+    monkeypatch.setattr(hudi_table, "parse_commit_lazily", counted)
     table = penstock.open_table(path)
     first = list(parsed)
     assert len(first) == len(set(first)) > 1

@@ -16,7 +16,8 @@ from penstock.proto.errors import StorageError
 from penstock.table import hudi_table
 from penstock.table.config.properties import TableProperties
 from penstock.table.hudi_table import HudiTable, open_table
-from penstock.table.storage.filesystem import FileInfo, Storage
+from penstock.table.storage.filesystem import Storage
+from penstock.table.storage.local_listing import FileVersion
 from penstock.table.timeline.settled_reads import read_current
 
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64())])
@@ -45,7 +46,7 @@ def archive_after(listings: range, path: str, monkeypatch: pytest.MonkeyPatch) -
     outdated. Returns the numbers of archived instants."""
     list_timeline, archived, numbers = hudi_table.list_timeline, [], itertools.count(1)
 
-    def listed(storage: Storage, properties: TableProperties) -> list[FileInfo]:
+    def listed(storage: Storage, properties: TableProperties) -> dict[str, FileVersion]:
         listing = list_timeline(storage, properties)
         if next(numbers) in listings:
             keep = COMMITS - 2 - 2 * len(archived)

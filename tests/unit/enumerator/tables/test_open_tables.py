@@ -118,13 +118,13 @@ def test_files_of_a_forgotten_table_do_not_count(golden: Any, tmp_path: pathlib.
 def test_commits_are_parsed_once_also_after_a_table_was_closed(golden: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = str(golden.table(CASE)), str(golden.table(OTHER))
     parsed: list[str] = []
-    parse_commit = hudi_table.parse_commit
+    parse_commit = hudi_table.parse_commit_lazily
 
     def counted(data: bytes, instant: Any, table: str) -> Any:
         parsed.append(instant.file_name)
         return parse_commit(data, instant, table)
 
-    monkeypatch.setattr(hudi_table, "parse_commit", counted)
+    monkeypatch.setattr(hudi_table, "parse_commit_lazily", counted)
     tables = OpenTables(max_tables=1)
     for path in (one, other, one, other):
         tables.describe(path, "t")

@@ -61,6 +61,18 @@ def test_single_record() -> None:
     assert single_record(data, "here") == RECORD
 
 
+def test_record_in_one_block_is_that_of_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = _container(SCHEMA, [RECORD])
+    monkeypatch.setattr(fastavro, "reader", None)
+    assert single_record(data, "here") == RECORD
+
+
+def test_block_with_another_sync_marker_is_corrupt() -> None:
+    data = _container(SCHEMA, [RECORD])
+    with pytest.raises(CorruptFile, match="here"):
+        single_record(data[:-1] + b"t", "here")
+
+
 def test_every_truncation_is_corrupt() -> None:
     data = _container(SCHEMA, [RECORD])
     for end in range(len(data)):

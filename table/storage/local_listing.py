@@ -1,0 +1,67 @@
+"""Lists the files of a folder, without reading the size and time of those for which they do not matter."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol, runtime_checkable
+
+from penstock.table.storage.file_info import NOT_UTF8
+from penstock.table.storage.filesystem import Storage
+
+
+@runtime_checkable
+class LocalFolders(Protocol):
+    """A storage whose folders may be those of the local file system."""
+
+    def local_folder(self, path: str) -> str | None:
+        """The absolute path of a folder; None if it is not on the local file system."""
+        ...
+
+
+FileVersion = tuple[int, int]
+"""Size of a file in bytes, and the time of its last change in nanoseconds since the epoch. A listing of many files is
+kept for long: the garbage collector does not visit tuples of numbers, but every `FileInfo`."""
+_NOT_READ: Final = (0, 0)
+
+
+def file_versions(storage: Storage, path: str, described: Callable[[str], bool]) -> dict[str, FileVersion]:
+    """Name -> version of the files directly in the folder, by name; empty if the folder does not exist.
+
+    The version is (0, 0) for a file for whose name `described` is false: on a local file system, reading it takes most
+    of the time of a listing. Errors as `Storage.list_dir`.
+    """
+    folder = storage.local_folder(path) if isinstance(storage, LocalFolders) else None
+    if folder is not None:
+        try:
+            return dict(sorted(_scan(folder, described)))
+        except FileNotFoundError:
+            return {}
+        except OSError:
+            pass  # list_dir reports it with the path
+    files = (info for info in storage.list_dir(path) if not info.is_dir)
+    return {info.name: (info.size_bytes, info.modified_ns) if described(info.name) else _NOT_READ for info in files}
+
+
+def _scan(folder: str, described: Callable[[str], bool]) -> Iterator[tuple[str, FileVersion]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_file():
+                continue
+            name = entry.name if entry.name.isascii() or _is_utf8(entry.name) else NOT_UTF8
+            if not described(name):
+                yield name, _NOT_READ
+                continue
+            try:
+                status = entry.stat()
+            except FileNotFoundError:
+                continue
+            yield name, (status.st_size, status.st_mtime_ns)
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
