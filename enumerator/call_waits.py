@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-Wait = Callable[[float], object]
-"""Waits for seconds, or returns at once if no more calls may wait. StorageError if the call has ended meanwhile."""
+Wait = Callable[[float, threading.Event], object]
+"""Waits for seconds, or until the event is set, or returns at once if no more calls may wait. StorageError if the call
+has ended meanwhile."""
 
 
-def _not_at_all(seconds: float) -> None:
+def _not_at_all(seconds: float, news: threading.Event) -> None:
     """A call outside a server does not wait."""
 
 

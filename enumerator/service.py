@@ -28,10 +28,12 @@ from penstock.enumerator.streams.alignment_sets import AlignmentSets
 from penstock.enumerator.streams.stream_monitor import StreamMonitor
 from penstock.enumerator.streams.stream_registry import StreamRegistry
 from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.enumerator.tables.inotify import open_inotify
 from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.enumerator.tables.registry import TableRegistry
 from penstock.enumerator.tables.table_checks import TableChecks
 from penstock.enumerator.tables.table_watch import WHOLE_INTERVAL, CallLooks, TableWatch
+from penstock.enumerator.tables.timeline_watcher import TimelineWatcher
 from penstock.enumerator.tick_thread import TickThread
 from penstock.enumerator.writes.table_timeline import Timelines
 from penstock.enumerator.writes.transactions import WriteTransactions
@@ -143,11 +145,19 @@ class EnumeratorService:
         self.administration.restore()
         self.writes = WriteTransactions(self.coordinator, names.path, timelines, clock_ms)
         self.service_splits = ServiceHandOut(self.coordinator, names, services, self.streams.statuses, clock_ms)
+        self._watcher = self._timeline_watcher()
         self._ticking = [] if poll_ms is None else self._tick_threads(timelines, services)
 
     def _looks(self, table: str) -> CallLooks:
         """The looks at a table, shared with its groups and other streams, for a call that arrives now."""
         return CallLooks(self.watch, self.tables.path(table), self.tables.interval_ms(table))
+
+    def _timeline_watcher(self) -> TimelineWatcher:
+        """Watches the timelines of tables after each look, if there are threads that look again."""
+        watcher = TimelineWatcher(open_inotify, self._table_changed)
+        if self._threads is not None:
+            self.watch.follow = watcher.follow
+        return watcher
 
     def _tick_threads(self, timelines: Timelines | None, services: TableServices) -> list[TickThread]:
         threads = []
@@ -186,8 +196,16 @@ class EnumeratorService:
         for thread in self._ticking:
             thread.stop()
         self.service_splits.close()
+        self._watcher.close()
         if self._threads is not None:
             self._threads.stop()
+
+    def _table_changed(self, path: str) -> None:
+        """Makes the next look at the table earlier: its timeline may have a new completed instant."""
+        due_ms = self.watch.changed(path)
+        if due_ms is not None and self._threads is not None:
+            for table in self.split_discovery.tables_at(path):
+                self._threads.hasten(table, due_ms)
 
     def _wake(self) -> None:
         if self._threads is not None:

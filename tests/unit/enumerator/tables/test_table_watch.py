@@ -201,7 +201,7 @@ def test_call_that_looks_because_a_look_is_due_does_not_wait() -> None:
     waits: list[float] = []
     world.watch.look("a", 1_000)
     world.now_ms = 1_000
-    call = CallLooks(world.watch, "a", 1_000, waits.append)
+    call = CallLooks(world.watch, "a", 1_000, lambda seconds, news: waits.append(seconds))
     recent = call.recent()
     assert call.later(is_urgent=False) == recent
     assert (waits, world.looks["a"], call.waited_ms) == ([], 2, 0)
@@ -212,7 +212,7 @@ def test_call_waits_until_a_look_is_due_unless_it_is_urgent() -> None:
     world.watch.look("a", 1_000)
     world.now_ms = 400
 
-    def wait(seconds: float) -> None:
+    def wait(seconds: float, news: threading.Event) -> None:
         world.now_ms += round(seconds * 1000)
 
     calls = [CallLooks(world.watch, "a", 1_000, wait) for _ in range(5)]
@@ -228,11 +228,11 @@ def test_time_that_a_call_has_waited_is_measured() -> None:
     """A call that may not wait has waited no time; one that has to wait for a turn again has waited longer."""
     world = World()
     world.watch.look("a", 1_000)
-    at_once = CallLooks(world.watch, "a", 1_000, lambda seconds: None)
+    at_once = CallLooks(world.watch, "a", 1_000, lambda seconds, news: None)
     at_once.later(is_urgent=False)
     assert at_once.waited_ms == 0
 
-    def wait(seconds: float) -> None:
+    def wait(seconds: float, news: threading.Event) -> None:
         world.now_ms += round(seconds * 1000) + 50
 
     longer = CallLooks(world.watch, "a", 1_000, wait)
