@@ -119,10 +119,7 @@ class EnumeratorService:
         self.checks = TableChecks(names.names, lambda name: check(names.path(name)), clock_ms, observer)
         self.streams, self.alignment_sets = StreamRegistry(clock_ms), AlignmentSets(clock_ms)
         self.stream_monitor = StreamMonitor(
-            self.streams,
-            lambda name, readers: follows.lags(names.path(name), readers),
-            clock_ms,
-            observer,
+            self.streams, lambda name, readers: follows.lags(names.path(name), readers), clock_ms, observer
         )
         aligned = AlignedGroups(self.coordinator, self.alignment_sets)
         shared = (self.checks, self.stream_monitor, aligned, names.names)
