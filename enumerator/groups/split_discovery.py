@@ -147,7 +147,14 @@ class SplitDiscovery:
 
     def tables_at(self, path: str) -> tuple[str, ...]:
         """The names of the tables at the path that were looked at."""
-        return tuple(table for table in tuple(self._looks) if self.path_of(table) == path)
+
+        def is_at(table: str) -> bool:
+            try:
+                return self.path_of(table) == path
+            except TableNotFound:
+                return False  # no longer served; its groups remain
+
+        return tuple(table for table in tuple(self._looks) if is_at(table))
 
     def look(self, table: str) -> Look:
         """The last look at the table, or a new one if it is due. Errors of storage."""
