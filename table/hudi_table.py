@@ -19,7 +19,14 @@ from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.positions import InstantTime
 from penstock.table.config.merge_rules import refuse_unsupported
 from penstock.table.config.properties import META_FOLDER, TableProperties, load_properties
-from penstock.table.files.listing import creating_instants, list_data_files, list_partitions
+from penstock.table.files.listing import (
+    creating_instants,
+    list_data_files,
+    list_files,
+    list_partition_files,
+    list_partitions,
+)
+from penstock.table.files.slices import DataFile
 from penstock.table.schema.avro import MAX_JSON_BYTES
 from penstock.table.storage.filesystem import FileInfo, Storage, open_storage, redacted_uri
 from penstock.table.timeline.active import Timeline, list_timeline, timeline_of
@@ -300,7 +307,7 @@ class HudiTable:
         """Partition -> requested time of the instant that created it, where the partition's marker file records it."""
         return creating_instants(self.storage, partitions)
 
-    def list_partition(self, partition: str, *, strict: bool = False) -> tuple[FileInfo, ...]:
+    def list_partition(self, partition: str, *, strict: bool = False) -> tuple[DataFile, ...]:
         """The data files in a partition's folder, by name; () if the folder does not exist.
 
         `strict`: TableError for a Parquet file of another writer.
@@ -309,9 +316,20 @@ class HudiTable:
 
     def list_partition_files(
         self, partitions: Collection[str], *, strict: bool = False
-    ) -> dict[str, tuple[FileInfo, ...]]:
-        """`list_partition` of several partitions, one by one: on a local disk, threads cost more than they save."""
-        return {partition: self.list_partition(partition, strict=strict) for partition in partitions}
+    ) -> dict[str, tuple[DataFile, ...]]:
+        """`list_partition` of several partitions."""
+        return list_partition_files(self.storage, partitions, strict=strict)
+
+    def list_files(
+        self,
+        skipped: Callable[[str], bool] | None = None,
+        excluded: Callable[[str], bool] | None = None,
+        *,
+        strict: bool = False,
+    ) -> dict[str, tuple[DataFile, ...]]:
+        """`list_partition` of every partition, with one listing of each folder; () for those that are `excluded`."""
+        files = list_files(self.storage, skipped, excluded, strict=strict)
+        return files if files or self.properties.partition_fields else self.list_partition_files([""], strict=strict)
 
     @property
     def metadata_fallbacks(self) -> int:

@@ -24,7 +24,6 @@ from penstock.engine.table_services.metadata_services import (
 from penstock.engine.table_services.serviced_table import ServicedTable, open_serviced
 from penstock.proto.model.positions import Position
 from penstock.table.files.markers import TEMPORARY_FOLDER
-from penstock.table.files.names import parse_file_name
 from penstock.table.hudi_table import HudiTable
 from penstock.table.storage.filesystem import FileInfo
 from penstock.table.timeline.active import Timeline, list_timeline
@@ -191,8 +190,7 @@ def _has_replaced_files(table: HudiTable, instant: Instant) -> bool:
     if any("." in file_id for _, file_id in replaced):
         return True
     for partition in {partition for partition, _ in replaced}:
-        names = (parse_file_name(info.name) for info in table.list_partition(partition))
-        if any(name is not None and (partition, name.file_id) in replaced for name in names):
+        if any(file.group in replaced for file in table.list_partition(partition)):
             return True
     return False
 

@@ -158,10 +158,12 @@ class _FromFiles:
 
     def splits(self) -> tuple[Split, ...]:
         from_metadata = self._bounds_from_metadata() if self.files.column is not None else {}
-        splits = [
-            replace(split, event_time=from_metadata[split.split_id]) if split.split_id in from_metadata else split
-            for split in self.plan.splits
-        ]
+        splits: Sequence[Split] = self.plan.splits
+        if from_metadata:
+            splits = [
+                replace(split, event_time=from_metadata[split.split_id]) if split.split_id in from_metadata else split
+                for split in splits
+            ]
         unread = [split for split in splits if self._needs_files(split)]
         if not unread:
             return tuple(splits)

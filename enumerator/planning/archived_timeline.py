@@ -17,9 +17,8 @@ from penstock.enumerator.planning.selection import TimelineFacts, reaches_back, 
 from penstock.proto.errors import PositionExpired
 from penstock.proto.model.queries import Changes, Incremental, Latest, Query, SnapshotAsOf
 from penstock.table.files.listing import PARTITION_MARKER
-from penstock.table.files.names import parse_file_name
+from penstock.table.files.slices import DataFile
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import FileInfo
 from penstock.table.timeline.archive import Archive
 from penstock.table.timeline.commits import CommitMetadata
 
@@ -74,7 +73,7 @@ def needs_every_partition(query: Query, facts: TimelineFacts) -> bool:
 
 
 def checked_against(
-    facts: TimelineFacts, listing: Mapping[str, Iterable[FileInfo]], created: Mapping[str, str], query: Query
+    facts: TimelineFacts, listing: Mapping[str, Iterable[DataFile]], created: Mapping[str, str], query: Query
 ) -> TimelineFacts:
     """The facts, marked as less complete if the listing shows an instant that is neither active nor archived.
 
@@ -118,7 +117,7 @@ def _refers_to_unknown(commits: Mapping[str, CommitMetadata], first_active: str)
 
 
 def _unknown(
-    facts: TimelineFacts, listing: Mapping[str, Iterable[FileInfo]], created: Mapping[str, str]
+    facts: TimelineFacts, listing: Mapping[str, Iterable[DataFile]], created: Mapping[str, str]
 ) -> dict[str, str]:
     """Requested time of an unknown instant before the active timeline -> one of its files."""
     first, known = facts.timeline.first_active, facts.commits.keys() | facts.rolled_back
@@ -127,11 +126,10 @@ def _unknown(
         for partition, requested_time in created.items()
         if requested_time < first and requested_time not in known
     }
-    for infos in listing.values():
-        for info in infos:
-            name = parse_file_name(info.name)
-            if name and name.instant < first and name.instant not in known:
-                unknown[name.instant] = info.path
+    for files in listing.values():
+        for file in files:
+            if file.name.instant < first and file.name.instant not in known:
+                unknown[file.name.instant] = file.ref.path
     return unknown
 
 

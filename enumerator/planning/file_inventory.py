@@ -7,16 +7,15 @@ inventory, so that an answer that needs it fails instead of returning fewer rows
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import FileRef, LogWrite
-from penstock.table.files.external_names import stored_path
+from penstock.table.files.external_names import is_external, stored_path
 from penstock.table.files.names import BaseName, LogName, parse_file_name
 from penstock.table.files.slices import DataFile, GroupId
-from penstock.table.storage.filesystem import FileInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class _NamedFile:
 
 def files_of_groups(
     facts: TimelineFacts,
-    listing: Mapping[str, Iterable[FileInfo]],
+    listing: Mapping[str, Iterable[DataFile]],
     cleaned: Iterable[CleanedFile],
     groups: Collection[GroupId] | None,
     pruned: Collection[str] = (),
@@ -63,22 +62,12 @@ def files_of_groups(
     """
     named = _named_files(facts, groups, pruned)
     files: dict[str, DataFile] = {}
-    for partition, infos in listing.items():
-        for info in () if partition in pruned else infos:
-            name = parse_file_name(info.name)
-            if name is not None and (groups is None or (partition, name.file_id) in groups):
-                key = _path(info.path.rpartition("/")[0], info.name)
-                by = named.pop(key, None)
-                size_bytes = info.size_bytes
-                if sizes_may_lag and by is not None and isinstance(name, LogName):
-                    size_bytes = max(size_bytes, by.size_bytes)
-                files[key] = DataFile(
-                    partition=partition,
-                    ref=FileRef(info.path, size_bytes),
-                    name=name,
-                    listed=True,
-                    named_by=by.named_by if by else "",
-                )
+    for partition, listed in listing.items():
+        for file in () if partition in pruned else listed:
+            if groups is None or file.group in groups:
+                path = file.metadata_path
+                by = named.pop(path, None)
+                files[path] = file if by is None else _named(file, by, sizes_may_lag=sizes_may_lag)
     for path, item in named.items():
         files[path] = DataFile(
             partition=item.partition,
@@ -86,12 +75,28 @@ def files_of_groups(
             name=_parsed_name(path, item, facts),
             listed=False,
             named_by=item.named_by,
+            marked_path=path if is_external(path) else "",
         )
-    for file in cleaned:
-        name = None if file.partition in pruned else parse_file_name(file.name)
-        if name is not None and file.path not in files and (groups is None or (file.partition, name.file_id) in groups):
-            files[file.path] = DataFile(partition=file.partition, ref=FileRef(file.path, 0), name=name, listed=False)
+    for gone in cleaned:
+        name = None if gone.partition in pruned else parse_file_name(gone.name)
+        if name is not None and gone.path not in files and (groups is None or (gone.partition, name.file_id) in groups):
+            files[gone.path] = DataFile(partition=gone.partition, ref=FileRef(gone.path, 0), name=name, listed=False)
     return tuple(files[path] for path in sorted(files))
+
+
+def _named(file: DataFile, by: _NamedFile, *, sizes_may_lag: bool) -> DataFile:
+    """The listed file with the instant that names it."""
+    ref = file.ref
+    if sizes_may_lag and isinstance(file.name, LogName) and by.size_bytes > ref.size_bytes:
+        ref = FileRef(ref.path, by.size_bytes)
+    return DataFile(
+        partition=file.partition,
+        ref=ref,
+        name=file.name,
+        listed=True,
+        named_by=by.named_by,
+        marked_path=file.marked_path,
+    )
 
 
 def _named_files(
@@ -152,7 +157,7 @@ class LogContents:
         writes = self.writes.get(log.ref.path, ())
         if not known or any(write.data_rows < 0 or write.delete_rows < 0 for write in writes):
             return log.ref
-        return replace(log.ref, writes=writes)
+        return FileRef(log.ref.path, log.ref.size_bytes, writes)
 
 
 def log_contents(facts: TimelineFacts, logs: Collection[DataFile]) -> LogContents:

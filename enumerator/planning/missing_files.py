@@ -154,19 +154,8 @@ def available_files(
     although no clean removed them are left out.
     """
     show = newest_base if base_files_only else visible_files
-
-    def available(slices: Sequence[FileSlice], evidence: LaterEvidence) -> AvailableFiles | MissingFile:
-        visible = show(slices, evidence.view, evidence.committed)
-        missing = _missing_of_group(group, slices, visible, evidence, cleaned)
-        if missing is None:
-            return AvailableFiles(visible)
-        if not tolerate_missing_logs or not missing.is_unexplained:
-            return missing
-        lost = tuple(log for log in (visible.logs if visible else ()) if not log.listed and log.ref.path not in cleaned)
-        present = _without(visible, lost)
-        return _missing_of_group(group, slices, present, evidence, cleaned) or AvailableFiles(present, lost)
-
-    first = available(slices, evidence)
+    shown = show(slices, evidence.view, evidence.committed)
+    first = _available(group, slices, shown, evidence, cleaned, tolerate_missing_logs=tolerate_missing_logs)
     if isinstance(first, AvailableFiles) or (base_files_only and not isinstance(evidence.view, Everything)):
         return first
     merged, same_rows = _before_cleaned_compactions(slices, evidence)
@@ -177,8 +166,30 @@ def available_files(
         before, by = built_on.pop(group)
         if same := same_rows.get(before, before):
             built_on[group] = (same, by)
-    second = available(merged, replace(evidence, built_on=built_on))
+    evidence = replace(evidence, built_on=built_on)
+    shown = show(merged, evidence.view, evidence.committed)
+    second = _available(group, merged, shown, evidence, cleaned, tolerate_missing_logs=tolerate_missing_logs)
     return second if isinstance(second, AvailableFiles) else first
+
+
+def _available(
+    group: GroupId,
+    slices: Sequence[FileSlice],
+    visible: VisibleFiles | None,
+    evidence: LaterEvidence,
+    cleaned: Mapping[str, str],
+    *,
+    tolerate_missing_logs: bool,
+) -> AvailableFiles | MissingFile:
+    """The visible files of a group; the first one that is missing, unless it may be left out."""
+    missing = _missing_of_group(group, slices, visible, evidence, cleaned)
+    if missing is None:
+        return AvailableFiles(visible)
+    if not tolerate_missing_logs or not missing.is_unexplained:
+        return missing
+    lost = tuple(log for log in (visible.logs if visible else ()) if not log.listed and log.ref.path not in cleaned)
+    present = _without(visible, lost)
+    return _missing_of_group(group, slices, present, evidence, cleaned) or AvailableFiles(present, lost)
 
 
 def _before_cleaned_compactions(
@@ -280,7 +291,7 @@ def _missing_of_group(
 ) -> MissingFile | None:
     """The first missing file that reading `visible` needs; None if all exist."""
     later = evidence.replaced.get(group, "")
-    if evidence.incomplete and later and not _any_listed(slices) and not (slices and slices[0].base):
+    if later and evidence.incomplete and not _any_listed(slices) and not (slices and slices[0].base):
         return MissingFile(file=_whole(group), named_by=later, cleaned_by="", superseded_by=later)
     for file in visible.files if visible else ():
         if not file.listed:

@@ -76,15 +76,16 @@ def prune_files(table: HudiTable, state: TableState, plan: Plan, few: int | None
     the table's properties list statistics that turn out to be unusable, that is logged.
     """
     row_filter, request = state.request.row_filter, state.request.request
-    candidates = [
-        split for split in plan.splits if split.base is not None and not split.logs and not _is_external(split)
-    ]
     if (
         row_filter is None
         or plan.scan.schema_history
         or not (request.metadata and state.metadata_usable and COLUMN_STATS in indexes(table.properties))
-        or len(candidates) <= (FEW_FILES if few is None else few)
     ):
+        return plan
+    candidates = [
+        split for split in plan.splits if split.base is not None and not split.logs and not _is_external(split)
+    ]
+    if len(candidates) <= (FEW_FILES if few is None else few):
         return plan
     columns = _columns_with_statistics(row_filter, state, plan.scan.partition_fields)
     if not columns:

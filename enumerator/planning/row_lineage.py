@@ -99,6 +99,7 @@ class RowLineages:
         self._state, self._selection = state, selection
         rows = selection.rows
         self._services = rows.log_compactions if isinstance(rows, RowsOf) else frozenset()
+        self._applies = bool(self._services) or selection.starts_at is not None or selection.ends_at is not None
         self._by_group: dict[GroupId, list[DataFile]] = {}
         self._compacted: dict[GroupId, list[tuple[InstantTime, str]]] = {}
         self._writes: dict[GroupId, list[_Write]] = {}
@@ -122,6 +123,8 @@ class RowLineages:
 
     def lineage_of(self, group: GroupId, files: VisibleFiles, depth: int = 0) -> SliceRead:
         """The slice with its lineage and its exclusions."""
+        if not self._applies:
+            return SliceRead(group, files)
         lineage = self._of_base(group, files.base, depth)
         exclusions = self._exclusions(group, files)
         if exclusions is not None and exclusions.some_rows:

@@ -163,16 +163,17 @@ def refuse_without_meta_columns(properties: TableProperties, table: str) -> None
 def refuse_unread_format(state: TableState, base: DataFile) -> None:
     """UnsupportedFeature for a base file that is not Parquet; TableError for an HFile, which Hudi reads in metadata
     tables only."""
-    if isinstance(base.name, BaseName) and base.name.extension == "hfile":
+    if not isinstance(base.name, BaseName) or base.name.extension == "parquet":
+        return
+    if base.name.extension == "hfile":
         raise TableError(
             f"base file {base.ref.path} of table {state.facts.table} is an HFile, a format for metadata tables; Hudi "
             "does not read it in a data table either"
         )
-    if isinstance(base.name, BaseName) and base.name.extension != "parquet":
-        raise UnsupportedFeature(
-            f"base file format {base.name.extension}: file {base.ref.path} of table {state.facts.table}; "
-            "this build reads parquet"
-        )
+    raise UnsupportedFeature(
+        f"base file format {base.name.extension}: file {base.ref.path} of table {state.facts.table}; "
+        "this build reads parquet"
+    )
 
 
 def event_time_column(name: str, schema: pa.Schema) -> str:

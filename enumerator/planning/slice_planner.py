@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Final
 
 from penstock.enumerator.planning.file_inventory import LogContents, log_contents
 from penstock.enumerator.planning.missing_files import (
@@ -25,6 +27,7 @@ from penstock.table.files.slices import (
     DataFile,
     GroupId,
     OrderedUpTo,
+    View,
     VisibleFiles,
     group_files,
     instant_is_visible,
@@ -32,6 +35,9 @@ from penstock.table.files.slices import (
 )
 from penstock.table.partitions.pruning import partition_pruning
 from penstock.table.partitions.values import partition_values
+
+_EXISTS: Final = attrgetter("listed")
+_IS_NAMED: Final = attrgetter("named_by")
 
 
 def plan_splits(state: TableState, *, tolerate_missing_logs: bool = False) -> PlannedSplits:
@@ -52,29 +58,20 @@ def plan_splits(state: TableState, *, tolerate_missing_logs: bool = False) -> Pl
 
 
 @dataclass(frozen=True, slots=True)
-class _ChosenSlice:
-    """The files of one group to read, and the split's place in commit order."""
-
-    group: GroupId
-    files: VisibleFiles
-    order_key: InstantTime
-
-
-@dataclass(frozen=True, slots=True)
 class _ChosenSlices:
     """The slices that a selection reads."""
 
     selection: Selection
-    slices: tuple[_ChosenSlice, ...]
+    slices: Mapping[GroupId, VisibleFiles]
     missing_logs: tuple[DataFile, ...]
 
     @property
     def partitions(self) -> Collection[str]:
-        return {item.group[0] for item in self.slices}
+        return {partition for partition, _ in self.slices}
 
     @property
     def has_logs(self) -> bool:
-        return any(item.files.logs for item in self.slices)
+        return any(files.logs for files in self.slices.values())
 
     def splits(self, state: TableState, scan: Scan, scope: str) -> list[Split]:
         """One split for each slice whose partition the filter does not exclude."""
@@ -83,11 +80,17 @@ class _ChosenSlices:
             if scan.partition_fields
             else None
         )
-        slices = [item for item in self.slices if pruning is None or not pruning.drops(item.group[0])]
-        contents = log_contents(state.facts, _readable_logs(state, self.selection, slices))
+        dropped = {name for name in self.partitions if pruning.drops(name)} if pruning is not None else ()
+        slices = self.slices
+        if dropped:
+            slices = {group: files for group, files in slices.items() if group[0] not in dropped}
+        contents = log_contents(state.facts, _readable_logs(state, self.selection, slices.values()))
         builder = _SplitBuilder(state, scan, scope, contents)
         lineages = RowLineages(state, self.selection)
-        return [builder.split(lineages.lineage_of(item.group, item.files), item.order_key) for item in slices]
+        order_keys = self.selection.groups or {}
+        return [
+            builder.split(lineages.lineage_of(group, files), order_keys.get(group)) for group, files in slices.items()
+        ]
 
 
 def _alternatives(state: TableState) -> list[Selection]:
@@ -108,22 +111,22 @@ def _includes_services(selection: Selection) -> bool:
 def _choose(state: TableState, selection: Selection, *, tolerate_missing_logs: bool) -> _ChosenSlices | MissingFile:
     """The slice of each selected group that is not replaced and has visible files, sorted by group."""
     evidence_of_view = later_evidence(state.facts, selection.view, state.committed)
-    evidences = {selection.view: evidence_of_view}
+    evidences: dict[View, LaterEvidence] = {}
     by_group = group_files(state.files)
     replaced = _replaced_groups(state, selection)
-    chosen: list[_ChosenSlice] = []
+    chosen: dict[GroupId, VisibleFiles] = {}
     missing_logs: list[DataFile] = []
-    for group in sorted(_candidates(by_group, selection, evidence_of_view) - replaced):
-        if group[0] in state.pruned:
+    for group in sorted(_candidates(by_group, selection, evidence_of_view)):
+        if group in replaced or group[0] in state.pruned:
             continue
         view = selection.view_of(group)
-        if view not in evidences:
-            evidences[view] = later_evidence(state.facts, view, state.committed)
-        evidence = evidences[view]
-        files = by_group.get(group, [])
-        if group not in evidence.replaced and not any(file.listed or file.named_by for file in files):
+        evidence = evidence_of_view if view is selection.view else evidences.get(view)
+        if evidence is None:
+            evidence = evidences[view] = later_evidence(state.facts, view, state.committed)
+        files = by_group.pop(group, [])
+        if not any(map(_EXISTS, files)) and group not in evidence.replaced and not any(map(_IS_NAMED, files)):
             continue  # all its files were cleaned and no active instant replaced it: an archived instant did
-        slices = slice_group(files, state.pending_compactions.get(group, frozenset()), state.committed)
+        slices = slice_group(files, state.pending_compactions.get(group, ()), state.committed)
         available = available_files(
             group,
             slices,
@@ -136,14 +139,16 @@ def _choose(state: TableState, selection: Selection, *, tolerate_missing_logs: b
             return available
         missing_logs += available.missing_logs
         if available.files is not None:
-            chosen.append(_ChosenSlice(group, available.files, _order_key(state, selection, group, available.files)))
-    return _ChosenSlices(selection, tuple(chosen), tuple(missing_logs))
+            chosen[group] = available.files
+    return _ChosenSlices(selection, chosen, tuple(missing_logs))
 
 
-def _candidates(by_group: Collection[GroupId], selection: Selection, evidence: LaterEvidence) -> set[GroupId]:
+def _candidates(by_group: Iterable[GroupId], selection: Selection, evidence: LaterEvidence) -> Iterable[GroupId]:
+    """The groups that the selection may read, each once, in the order of the files: then they are sorted quickly."""
     if selection.groups is not None:
-        return set(selection.groups)
-    return {*by_group, *evidence.built_on, *evidence.replaced}
+        return selection.groups
+    later = {*evidence.built_on, *evidence.replaced}
+    return [*by_group, *later.difference(by_group)]
 
 
 def _replaced_groups(state: TableState, selection: Selection) -> set[GroupId]:
@@ -156,21 +161,20 @@ def _replaced_groups(state: TableState, selection: Selection) -> set[GroupId]:
     }
 
 
-def _order_key(state: TableState, selection: Selection, group: GroupId, files: VisibleFiles) -> InstantTime:
-    if selection.groups is not None:
-        return selection.groups[group]
-    return _newest_key(state, files)
-
-
 def _newest_key(state: TableState, files: VisibleFiles) -> InstantTime:
-    return InstantTime(max(state.committed.order_key(file.name.instant) for file in files.files))
+    base, order_key = files.base, state.committed.order_key
+    if base is not None and not files.logs:
+        key = order_key(base.name.instant)
+    else:
+        key = max([order_key(file.name.instant) for file in files.files])
+    return key if isinstance(key, InstantTime) else InstantTime(key)
 
 
-def _readable_logs(state: TableState, selection: Selection, slices: Collection[_ChosenSlice]) -> list[DataFile]:
+def _readable_logs(state: TableState, selection: Selection, slices: Iterable[VisibleFiles]) -> list[DataFile]:
     """The logs that may be read: those of the slices; all logs if the plan needs row lineage."""
     if needs_lineage(selection):
         return [file for file in state.files if isinstance(file.name, LogName)]
-    return [log for item in slices for log in item.files.logs]
+    return [log for files in slices for log in files.logs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +185,7 @@ class _SplitBuilder:
     scan: Scan
     scope: str
     contents: LogContents
+    values: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
 
     def split(self, item: SliceRead, order_key: InstantTime | None = None) -> Split:
         """The split of one slice. Without an order key it gets the key of its newest file."""
@@ -188,14 +193,17 @@ class _SplitBuilder:
         base = item.files.base
         if base is not None:
             refuse_unread_format(self.state, base)
-        logs = tuple(self.contents.ref(log) for log in item.files.logs)
+        logs = tuple([self.contents.ref(log) for log in item.files.logs])
         sharing = self.scan.visible if self.state.properties.layout == 1 else None
+        values = self.values.get(partition)
+        if values is None:
+            values = self.values[partition] = partition_values(partition, self.scan.partition_fields) or ()
         return Split(
             split_id=slice_id(
                 self.scope, item.group, base.ref if base else None, logs, item.exclusions, sharing=sharing
             ),
             partition=partition,
-            partition_values=partition_values(partition, self.scan.partition_fields) or (),
+            partition_values=values,
             file_group=file_id,
             order_key=order_key or _newest_key(self.state, item.files),
             base=base.ref if base else None,

@@ -9,6 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from json.encoder import encode_basestring_ascii
+from operator import attrgetter
 from typing import Final
 
 from penstock.proto.errors import InvariantViolation
@@ -20,6 +23,7 @@ from penstock.proto.model.changes import (
     LoggedImages,
     StoredKinds,
 )
+from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import AllRows, Exclusions, FileRef, RowGroupRun, RowsOf, Split, VisibleInstants
 from penstock.table.files.slices import (
     Everything,
@@ -33,6 +37,7 @@ from penstock.table.files.slices import (
 
 _SCHEME: Final = "penstock split 1"
 _ID_CHARS: Final = 32
+_json: Final = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 _SOURCE_NAMES: Final[dict[type[ChangeSource], str]] = {
     ComparedStates: "ComparedStates",
     LoggedImages: "LoggedImages",
@@ -43,7 +48,10 @@ _SOURCE_NAMES: Final[dict[type[ChangeSource], str]] = {
 
 def digest(parts: Sequence[object]) -> str:
     """32 hex digits of a list of strings, numbers and lists of them."""
-    text = json.dumps([_SCHEME, *parts], ensure_ascii=True, separators=(",", ":"))
+    return _hash_of(_json([_SCHEME, *parts]))
+
+
+def _hash_of(text: str) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:_ID_CHARS]
 
 
@@ -90,22 +98,29 @@ def slice_id(
 
     `sharing` are the instants that count, if logs hold blocks of several instants (layout 1). If the writes into a log
     are known, the id covers these instead of the file's size, so later commits that add or extend logs do not change
-    it.
+    it. The id is the `digest` of "slice", scope, group, base file, logs and exclusions; a plan may have a million, so
+    their text is formed here.
     """
-    files = [part for file in logs for part in _log_parts(file, sharing)]
-    parts: list[object] = ["slice", scope, list(group), [base.path, base.size_bytes] if base else [], files]
-    if exclusions is not None:
-        parts.append([sorted(exclusions.rows), sorted(exclusions.some_rows), sorted(exclusions.blocks)])
-    return digest(parts)
+    of_base = "" if base is None else f"{encode_basestring_ascii(base.path)},{base.size_bytes}"
+    of_logs = ",".join([part for file in logs if (part := _log_text(file, sharing))])
+    excluded = "" if exclusions is None else f",{_json(list(map(sorted, _parts_of(exclusions))))}"
+    partition, file_id = map(encode_basestring_ascii, group)
+    head = f'"{_SCHEME}","slice",{encode_basestring_ascii(scope)}'
+    return _hash_of(f"[{head},[{partition},{file_id}],[{of_base}],[{of_logs}]{excluded}]")
 
 
-def _log_parts(file: FileRef, sharing: VisibleInstants | None) -> list[list[object]]:
+def _parts_of(exclusions: Exclusions) -> tuple[frozenset[InstantTime], ...]:
+    return (exclusions.rows, exclusions.some_rows, exclusions.blocks)
+
+
+def _log_text(file: FileRef, sharing: VisibleInstants | None) -> str:
+    """The part of a log; '' if none of its writes counts."""
     if sharing is None or file.writes is None:
-        return [[file.path, file.size_bytes]]
+        return f"[{encode_basestring_ascii(file.path)},{file.size_bytes}]"
     counted = [
         [write.instant, write.data_rows, write.delete_rows] for write in file.writes if sharing.holds(write.instant)
     ]
-    return [[file.path, counted]] if counted else []
+    return _json([file.path, counted]) if counted else ""
 
 
 def changes_id(scope: str, group: GroupId, changes: GroupChanges) -> str:
@@ -124,7 +139,7 @@ def run_id(whole: str, run: RowGroupRun) -> str:
 
 def in_commit_order(splits: Iterable[Split]) -> tuple[Split, ...]:
     """The splits by order key, then id."""
-    ordered = sorted(splits, key=lambda split: (split.order_key, split.split_id))
-    if len({split.split_id for split in ordered}) != len(ordered):
+    ordered = sorted(splits, key=attrgetter("split_id"))
+    if any(split.split_id == other.split_id for split, other in pairwise(ordered)):
         raise InvariantViolation(f"two of {len(ordered)} splits of a plan have the same id; expected unique ids")
-    return tuple(ordered)
+    return tuple(sorted(ordered, key=attrgetter("order_key")))

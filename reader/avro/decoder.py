@@ -1,7 +1,7 @@
 """Decodes the Avro data content of a log block to Arrow record batches of the table's types.
 
-This module finds the bounds of records, selects the compiled kernel (flat columns) or fastavro (nested columns), splits
-the work into chunks and names the block in errors. `log.block_selection` decides which blocks count, `merge` which
+This module finds the bounds of records, selects the compiled kernel or fastavro, splits the work into chunks and names
+the block in errors. `log.block_selection` decides which blocks count, `merge` which
 record wins.
 """
 
@@ -18,7 +18,6 @@ from penstock.proto.errors import CorruptBlock, InvariantViolation, SchemaMismat
 from penstock.reader.avro.arrays import BadRecord, BadValue
 from penstock.reader.avro.compiled import CompiledReader, StructureCheck, TextBuffer, frozen
 from penstock.reader.avro.fallback import FallbackReader
-from penstock.reader.avro.plan import FLAT
 from penstock.reader.kernels import avro as kernel
 from penstock.reader.kernels.deletes import decode_delete_list
 from penstock.reader.values.widening import HUDI_TOO, NotExact, widened
@@ -42,7 +41,7 @@ from penstock.table.schema.compatibility import Promoted, Refused, compatible, m
 CHUNK_ROWS: Final = 8192
 CHUNK_BYTES: Final = 16 << 20
 FALLBACK_CHUNK_BYTES: Final = 2 << 20
-"""Fewer bytes for fastavro: each byte of a nested record may become a Python object."""
+"""Fewer bytes for fastavro: each byte may become a Python object."""
 
 Bytes: TypeAlias = memoryview | pa.Buffer | np.ndarray | bytes
 
@@ -126,19 +125,10 @@ class AvroDecoder:
         self._places = [present.index(name) if name in written else None for name in columns]
         self._symbols_bytes = sum(_longest_symbol(written[name].type) for name in present)
         self._fallback = FallbackReader(writer, [(name, decoded[name]) for name in present])
-        flat = all(isinstance(written[name].type, FLAT) for name in present)
-        self._tries_fastavro = not compiled
-        self._check = None if flat else StructureCheck(writer)
-        self._compiled = (
-            CompiledReader(writer, [(name, written[name].type, arrow_type(decoded[name])) for name in present])
-            if flat
-            else None
-        )
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether the kernel decodes these columns; else fastavro does."""
-        return self._compiled is not None and not self._tries_fastavro
+        self.is_compiled: Final = compiled
+        """Whether the kernel decodes, and fastavro only a record that is too large for it."""
+        self._check = StructureCheck(writer)
+        self._compiled = CompiledReader(writer, [(name, decoded[name]) for name in present])
 
     def decode(
         self, data: Bytes | ByteRanges, begin: np.ndarray, end: np.ndarray, where: BlockPlace
@@ -155,7 +145,7 @@ class AvroDecoder:
             raise InvariantViolation(f"{begin.shape} beginnings of records, {end.shape} ends")
         buffer = TextBuffer()
         limit_bytes = FALLBACK_CHUNK_BYTES * 8 // max(self._symbols_bytes, 8)
-        if self._compiled is not None and not self._tries_fastavro:
+        if self.is_compiled:
             limit_bytes = min(CHUNK_BYTES, self._compiled.most_bytes)
         most_rows = max(1, min(CHUNK_ROWS, CHUNK_BYTES // max(self._symbols_bytes, 1)))
         for first, last in _chunks(end - begin, limit_bytes, most_rows):
@@ -167,22 +157,28 @@ class AvroDecoder:
                 view = _as_array(data)
             if not _are_inside(begins, ends, len(view)):
                 raise InvariantViolation(f"record bounds leave {len(view)} bytes")
-            try:
-                arrays = self._read(frozen(view), begins, ends, buffer)
-            except BadRecord as bad:
-                number = first + bad.row
-                place = f"record {number} of {len(begin)} (bytes {begin[number]} to {end[number]})"
-                _raise_corrupt(where, place, bad)
-            except BadValue as bad_value:
-                _raise_corrupt(where, f"one of the records {first} to {last - 1} of {len(begin)}", bad_value)
-            rows = last - first
-            columns = [
-                pa.nulls(rows, field.type) if place is None else arrays[place]
-                for place, field in zip(self._places, self.schema, strict=True)
-            ]
-            for number in self._promotions:
-                columns[number] = self._widened(number, columns[number], where)
-            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            most = len(begins)
+            while len(begins):
+                most = min(most, len(begins))
+                try:
+                    rows, arrays = self._read(frozen(view), begins[:most], ends[:most], buffer)
+                except BadRecord as bad:
+                    number = last - len(begins) + bad.row
+                    place = f"record {number} of {len(begin)} (bytes {begin[number]} to {end[number]})"
+                    _raise_corrupt(where, place, bad)
+                except BadValue as bad_value:
+                    number = last - len(begins)
+                    place = f"one of the records {number} to {number + most - 1} of {len(begin)}"
+                    _raise_corrupt(where, place, bad_value)
+                columns = [
+                    pa.nulls(rows, field.type) if place is None else arrays[place]
+                    for place, field in zip(self._places, self.schema, strict=True)
+                ]
+                for number in self._promotions:
+                    columns[number] = self._widened(number, columns[number], where)
+                yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                begins, ends = begins[rows:], ends[rows:]
+                most = 2 * rows  # after a cut, the next records are about as large
 
     def _widened(self, place: int, column: pa.Array, where: BlockPlace) -> pa.Array:
         try:
@@ -190,19 +186,23 @@ class AvroDecoder:
         except NotExact as error:
             raise SchemaMismatch(f"{where}: column {self.schema.field(place).name}: {error}; {HUDI_TOO}") from None
 
-    def _read(self, view: np.ndarray, begin: np.ndarray, end: np.ndarray, buffer: TextBuffer) -> list[pa.Array]:
-        """By the kernel; fastavro decodes nested columns, which the kernel checks first, and records beyond the text
-        buffer. fastavro also accepts records that do not fit their schema, such as a union's branch -1."""
-        if self._tries_fastavro:
+    def _read(
+        self, view: np.ndarray, begin: np.ndarray, end: np.ndarray, buffer: TextBuffer
+    ) -> tuple[int, list[pa.Array]]:
+        """(rows, columns) of the first records, at least one. By the kernel; by fastavro a record that is too large for
+        it, which the kernel checks first: fastavro accepts records that do not fit their schema, such as a union's
+        branch -1."""
+        if not self.is_compiled:
             try:
-                return self._fallback.read(view, begin, end, canonical=True)
+                return len(begin), self._fallback.read(view, begin, end, canonical=True)
             except (BadRecord, BadValue):
                 pass
-        if self._compiled is not None and int((end - begin).sum()) <= self._compiled.most_bytes:
-            return self._compiled.read(*_with_overrun(view, begin, end), buffer)
-        if self._check is not None:
-            self._check.check(*_with_overrun(view, begin, end))
-        return self._fallback.read(view, begin, end)
+        view, begin, end = _with_overrun(view, begin, end)
+        columns = self._compiled.read(view, begin, end, buffer)
+        if columns is None:
+            self._check.check(view, begin[:1], end[:1])
+            columns = 1, self._fallback.read(view, begin[:1], end[:1])
+        return columns
 
 
 def warm_up() -> None:

@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 
 from penstock.proto.model.changes import ComparedStates
 from penstock.proto.model.files import SliceFiles
-from penstock.reader.cdc.appended import differing_rows
 from penstock.reader.cdc.images import ChangeBatch, ChangeKind, Images, ImageStyle
-from penstock.reader.cdc.states import IDENTITY, SEQUENCE, States, flat, one_batch, rows_of_keys, states_style
+from penstock.reader.cdc.rewrites import Rewrites
+from penstock.reader.cdc.state_rows import StateRows, differing_rows, state_rows
+from penstock.reader.cdc.states import IDENTITY, SEQUENCE, States, flat, one_batch, states_style
 from penstock.reader.merge.keys import RecordTable, number_keys
 from penstock.reader.split.read_schema import COMMIT_TIME
 from penstock.reader.values.record_keys import RECORD_KEY
@@ -32,13 +33,15 @@ KEYS_AT_ONCE: Final = 1 << 20
 """How many keys of a base file are looked up in another at once. This bounds the memory of a comparison."""
 
 
-def compared_changes(states: States, source: ComparedStates, columns: tuple[str, ...]) -> Iterator[ChangeBatch]:
+def compared_changes(
+    states: States, source: ComparedStates, columns: tuple[str, ...], rewrites: Rewrites
+) -> Iterator[ChangeBatch]:
     """The step's changes: deletes in the order of the state before, then the others in the order of the state after.
 
-    `columns` are the table's columns that images need. Memory grows with the number of changes; for a group that is
-    completely new or completely gone it is constant.
+    `columns` are the table's columns that images need, `rewrites` those of the split. Memory grows with the number of
+    changes; for a group that is completely new or completely gone it is constant.
     """
-    comparison = _Comparison(states, tuple(dict.fromkeys((*columns, *IDENTITY))))
+    comparison = _Comparison(states, tuple(dict.fromkeys((*columns, *IDENTITY))), rewrites)
     before, after = source.before, source.after
     if before is None and after is not None:
         for batch in states.after(after, comparison.columns):
@@ -57,6 +60,7 @@ def compared_changes(states: States, source: ComparedStates, columns: tuple[str,
 class _Comparison:
     states: States
     columns: tuple[str, ...]
+    rewrites: Rewrites
 
     @property
     def record(self) -> RecordSchema:
@@ -78,10 +82,8 @@ class _Comparison:
         if keys is None:
             return
         difference = differing_rows(self.states, before, after, keys, self.columns)
-        if difference is None:
-            old, old_numbers, new, new_numbers = self._both(before, after, keys)
-        else:
-            (old, old_numbers), (new, new_numbers) = ((side.rows, side.numbers) for side in difference)
+        sides = self._both(before, after, keys) if difference is None else difference
+        (old, old_numbers), (new, new_numbers) = ((side.rows, side.numbers) for side in sides)
         if old is not None and new is not None and self._may_be_unchanged(old, new):
             names = _contents if difference is None else _versions
             old_names, new_names = names(old, old_numbers), names(new, new_numbers)
@@ -92,28 +94,26 @@ class _Comparison:
         for batch in self._paired(old, old_numbers, new, new_numbers):
             yield ChangeBatch(batch.kinds, _styled(batch.before, style), _styled(batch.after, style))
 
-    def _both(
-        self, before: SliceFiles, after: SliceFiles, keys: RecordTable
-    ) -> tuple[pa.Table | None, np.ndarray, pa.Table | None, np.ndarray]:
-        """The touched rows of both states, each read separately, with all columns: a late record may fill gaps of the
-        row that stays with its instant."""
+    def _both(self, before: SliceFiles, after: SliceFiles, keys: RecordTable) -> list[StateRows]:
+        """All touched rows of both states, with all columns: a late record may fill gaps of the row that stays with its
+        instant."""
         columns = tuple(dict.fromkeys((*self.columns, *(item.name for item in self.record.fields))))
-        old, old_numbers, _ = rows_of_keys(self.states.before(before, columns), keys)
-        new, new_numbers, _ = rows_of_keys(self.states.after(after, columns), keys)
-        return old, old_numbers, new, new_numbers
+        states = self.states
+        reads = ((before, states.before_scan(columns)), (after, states.after_scan(columns)))
+        return state_rows(states, reads, keys)
 
     def rewritten(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
         """The commit wrote a new base file: its own rows are new, and row counts show whether others are gone."""
-        written, rows_after = self._written(after)
-        keys, numbers = number_keys(_keys(written), compiled=self.states.context.options.by_kernels)
-        old, old_numbers, rows_before = rows_of_keys(self.states.before(before, self.columns), keys)
-        if old is not None:  # some rows of a key that the base holds twice may stay
-            same_keys, same_numbers, _ = rows_of_keys(self.states.after(after, IDENTITY), keys)
-            if same_keys is not None:
-                others = pc.not_equal(same_keys[COMMIT_TIME], self.states.step.instant).combine_chunks()
-                state_after = _versions(same_keys, same_numbers).filter(others)
-                unchanged = _is_among(_versions(old, old_numbers), state_after)
-                old, old_numbers = old.filter(pa.array(~unchanged)), old_numbers[~unchanged]
+        rewrites, states = self.rewrites, self.states
+        state_after = rewrites.after(states, after, self.columns)
+        written, keys, numbers = state_after.written, state_after.own.table, state_after.own.numbers
+        old, old_numbers, rows_before = rewrites.replaced(states, before, self.columns, keys)
+        same_keys, same_numbers, rows_after = state_after.same_keys
+        if old is not None and same_keys is not None:  # some rows of a key that the base holds twice may stay
+            others = pc.not_equal(same_keys[COMMIT_TIME], states.step.instant).combine_chunks()
+            staying = _versions(same_keys, same_numbers).filter(others)
+            unchanged = _is_among(_versions(old, old_numbers), staying)
+            old, old_numbers = old.filter(pa.array(~unchanged)), old_numbers[~unchanged]
         written_rows = written.num_rows if written is not None else 0
         replaced_rows = old.num_rows if old is not None else 0
         gone = rows_before + written_rows - rows_after - replaced_rows
@@ -124,17 +124,6 @@ class _Comparison:
         if gone > 0:
             yield from self._deleted_copies(before, after, keys)
         yield from self._paired(old, old_numbers, written, numbers)
-
-    def _written(self, after: SliceFiles) -> tuple[pa.Table | None, int]:
-        """The rows of the commit itself, and the number of all rows."""
-        written: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in self.states.after(after, self.columns):
-            rows += batch.num_rows
-            own = batch.filter(pc.equal(batch.column(COMMIT_TIME), self.states.step.instant))
-            if own.num_rows:
-                written.append(own)
-        return (pa.Table.from_batches(written) if written else None), rows
 
     def _deleted_keys(self, before: SliceFiles, after: SliceFiles) -> Iterator[ChangeBatch]:
         """Deletes of the rows whose keys the state after does not have."""
@@ -221,10 +210,6 @@ def _all(kind: ChangeKind, batch: pa.RecordBatch) -> np.ndarray:
 
 def _styled(images: Images | None, style: ImageStyle) -> Images | None:
     return None if images is None else replace(images, style=style)
-
-
-def _keys(rows: pa.Table | None) -> list[pa.Array]:
-    return [] if rows is None else rows[RECORD_KEY].chunks
 
 
 def _versions(rows: pa.Table, numbers: np.ndarray) -> pa.Array:

@@ -18,6 +18,7 @@ from penstock.proto.errors import CorruptBlock, CorruptFile, InvariantViolation
 from penstock.proto.model.changes import ChangeFormat, LoggedImages
 from penstock.proto.model.files import SliceFiles
 from penstock.reader.avro.decoder import AvroDecoder, record_bounds
+from penstock.reader.cdc.base_rows import looked_up_bases
 from penstock.reader.cdc.images import ChangeBatch, ChangeKind, Images, ImageStyle
 from penstock.reader.cdc.logged_schema import (
     KEY,
@@ -29,7 +30,8 @@ from penstock.reader.cdc.logged_schema import (
     parse_logged_schema,
     physical_record,
 )
-from penstock.reader.cdc.states import States, one_batch, rows_of_keys, states_style
+from penstock.reader.cdc.state_rows import state_rows
+from penstock.reader.cdc.states import States, one_batch, states_style
 from penstock.reader.log.file_bytes import LogFiles
 from penstock.reader.merge.keys import number_keys
 from penstock.reader.split.partition_columns import PartitionConstants
@@ -69,14 +71,32 @@ class LoggedChanges:
     def batches(self) -> Iterator[ChangeBatch]:
         """Deletes of all blocks first; then the others in the order of the log, one batch per block. CorruptBlock and
         CorruptFile name the file and the problem."""
-        files = LogFiles(self.states.context.storage, self.source.files, self.states.scan.table)
+        files = self._files()
         try:
-            blocks = [(place, block) for place in range(len(self.source.files)) for block in self._blocks(files, place)]
+            blocks = self._all_blocks(files)
             for kinds in (_ALL,) if len(blocks) == 1 else (_DELETES, _OTHERS):
                 for place, block in blocks:
-                    yield self._block(files.data(place), block, self.source.files[place].path, kinds)
+                    yield self._block(files, place, block, kinds, again=len(blocks) > 1).batch()
         finally:
             files.release()
+
+    def keys(self) -> Iterator[pa.Array]:
+        """The record keys of the changes, if they are logged. Errors as for `batches`."""
+        files = self._files()
+        try:
+            for place, block in self._all_blocks(files):
+                decoding = self._block(files, place, block, _ALL)
+                if decoding.schema.has_key and len(decoding.kinds):  # a commit may log no change
+                    yield decoding.keys()
+        finally:
+            files.release()
+
+    def _files(self) -> LogFiles:
+        return LogFiles(self.states.context.storage, self.source.files, self.states.scan.table)
+
+    def _all_blocks(self, files: LogFiles) -> list[tuple[int, LogBlock]]:
+        """Each block of changes, with the index of its file."""
+        return [(place, block) for place in range(len(self.source.files)) for block in self._blocks(files, place)]
 
     def _blocks(self, files: LogFiles, place: int) -> Iterator[LogBlock]:
         """The blocks of changes of one file."""
@@ -90,7 +110,16 @@ class LoggedChanges:
             if block.kind is BlockKind.CDC_DATA:
                 yield block
 
-    def _block(self, data: pa.Buffer, block: LogBlock, path: str, chosen: Collection[ChangeKind]) -> ChangeBatch:
+    def _block(
+        self,
+        files: LogFiles,
+        number: int,
+        block: LogBlock,
+        chosen: Collection[ChangeKind],
+        *,
+        again: bool = False,
+    ) -> _Decoding:
+        data, path = files.data(number), self.source.files[number].path
         place = BlockPlace(self.states.scan.table, path, block.offset, block.header.instant_time)
         schema = parse_logged_schema(block.header.schema_json, str(place))
         compiled = self.states.context.options.by_kernels
@@ -98,10 +127,7 @@ class LoggedChanges:
         kinds = _kinds(data, begin, end, schema, place)
         order = np.argsort(np.where(kinds == ChangeKind.DELETE, 0, 1), kind="stable")
         order = order[np.isin(kinds[order], list(chosen))]
-        kinds, begin, end = kinds[order], begin[order], end[order]
-        decoding = _Decoding(self, schema, data, place, kinds, begin, end)
-        logged = frozenset(side for side in MARKERS if schema.image(side) is not None)
-        return ChangeBatch(kinds, decoding.side("before"), decoding.side("after"), logged)
+        return _Decoding(self, schema, data, place, kinds[order], begin[order], end[order], again)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +141,13 @@ class _Decoding:
     kinds: np.ndarray
     begin: np.ndarray
     end: np.ndarray
+    again: bool
+    """Whether other blocks look up rows in the same states."""
+
+    def batch(self) -> ChangeBatch:
+        """The changes."""
+        logged = frozenset(side for side in MARKERS if self.schema.image(side) is not None)
+        return ChangeBatch(self.kinds, self.side("before"), self.side("after"), logged)
 
     def side(self, side: str) -> Images | None:
         """The images of one side: as logged, or looked up in the state on that side."""
@@ -172,7 +205,7 @@ class _Decoding:
             if constant is not None:
                 columns.append(constant)
             elif name == RECORD_KEY:
-                columns.append(self._keys_of_columns(decoded, has) if key_fields else self._keys())
+                columns.append(self._keys_of_columns(decoded, has) if key_fields else self.keys())
             elif name == _PARTITION_PATH:
                 columns.append(pa.repeat(pa.scalar(states.split.partition), rows))
             elif name in decoded.schema.names:
@@ -199,16 +232,17 @@ class _Decoding:
                 f"{self.place}: a change without {'key' if files else 'image'} although the table's logging mode "
                 "requires one: the mode was changed since; use cdcFormat on a later range, or restore the mode"
             )
-        changed_keys = self._keys().filter(pa.array(has))
+        changed_keys = self.keys().filter(pa.array(has))
         keys, numbers = number_keys([changed_keys], compiled=states.context.options.by_kernels)
         columns = tuple(dict.fromkeys((*self.changes.columns, RECORD_KEY)))
-        state_rows, matched, _ = rows_of_keys(
-            (states.before if side == "before" else states.after)(files, columns), keys
-        )
+        scan = states.before_scan(columns) if side == "before" else states.after_scan(columns)
+        again = self.again or len(set(looked_up_bases(states.step))) < len(looked_up_bases(states.step))
+        (found,) = state_rows(states, [(files, scan)], keys, again=again)
+        matched = found.numbers
         first = np.full(keys.count, -1, np.int64)
         first[matched[::-1]] = np.arange(len(matched))[::-1]
         rows = first[numbers]
-        if (rows < 0).any() or state_rows is None:
+        if (rows < 0).any() or found.rows is None:
             lost = changed_keys[int(np.flatnonzero(rows < 0)[0])]
             raise CorruptFile(
                 f"{self.place}: the change of key {str(lost)[:100]!r} has no row in the state {side} the commit: a "
@@ -217,9 +251,10 @@ class _Decoding:
         places = np.zeros(len(has), np.int64)
         places[has] = rows
         style = states_style(states) if side == "before" else ImageStyle.ENGINE
-        return Images(one_batch(state_rows.take(pa.array(places, mask=~has))), self.changes.schema.record, style)
+        return Images(one_batch(found.rows.take(pa.array(places, mask=~has))), self.changes.schema.record, style)
 
-    def _keys(self) -> pa.Array:
+    def keys(self) -> pa.Array:
+        """The logged record key of each change."""
         target = RecordSchema("key", (AvroField(KEY, Primitive("string"), True, 0),), "")
         return self._decoded("", [KEY], target, physical=False).column(0)
 

@@ -6,6 +6,8 @@ This module computes ordinals and applies filters. Sources of changes and format
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -21,16 +23,19 @@ from penstock.proto.model.changes import (
 )
 from penstock.proto.model.positions import COMPLETION_TIME
 from penstock.proto.model.splits import Split
+from penstock.reader.cdc.base_rows import SharedBases
 from penstock.reader.cdc.compared import compared_changes
 from penstock.reader.cdc.formats import change_rows, hudi_rows
 from penstock.reader.cdc.images import Batch, StoredBatch
 from penstock.reader.cdc.logged import LoggedChanges
 from penstock.reader.cdc.read_schema import ChangesReadSchema
+from penstock.reader.cdc.rewrites import Rewrites
 from penstock.reader.cdc.states import ReadSlice, States
 from penstock.reader.cdc.stored import stored_changes
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.emit import SplitBatch
 from penstock.reader.split.filter import kept_rows
+from penstock.reader.split.shared_log import SharedLog
 from penstock.table.schema.completion import COMPLETION_TYPE
 
 
@@ -47,11 +52,19 @@ def read_changes(
             f"split {split.split_id} of table {context.scan.table} holds no changes, its scan asks for them"
         )
     steps = split.part.steps
+    rewrites = Rewrites()
+    states_of = partial(
+        States,
+        context=replace(context, shared_log=SharedLog()),
+        read_slice=read_slice,
+        bases=SharedBases(steps),
+        keys_of=partial(_looked_up_keys, form=changes.format),
+    )
 
     def batches() -> Generator[SplitBatch, None, None]:
         ordinal = 0
-        for step in steps:
-            for rows in _rows(States(context=context, step=step, read_slice=read_slice), changes):
+        for number, step in enumerate(steps):
+            for rows in _rows(states_of(step=step, number=number), changes, rewrites):
                 for first in range(0, rows.num_rows, batch_rows):
                     part = rows.slice(first, batch_rows)
                     with tally.phase("emit"):
@@ -65,10 +78,10 @@ def read_changes(
     return batches()
 
 
-def _rows(states: States, changes: ChangesReadSchema) -> Iterator[pa.RecordBatch]:
+def _rows(states: States, changes: ChangesReadSchema, rewrites: Rewrites) -> Iterator[pa.RecordBatch]:
     """The finished changes of one step."""
     first = 0
-    for batch in states.context.tally.timed("merge", _changes(states, changes)):
+    for batch in states.context.tally.timed("merge", _changes(states, changes, rewrites)):
         count = len(batch.kinds)
         if not count:
             continue
@@ -84,17 +97,28 @@ def _rows(states: States, changes: ChangesReadSchema) -> Iterator[pa.RecordBatch
         first += count
 
 
-def _changes(states: States, changes: ChangesReadSchema) -> Iterator[Batch]:
+def _changes(states: States, changes: ChangesReadSchema, rewrites: Rewrites) -> Iterator[Batch]:
     step: ChangeStep = states.step
     match step.source:
         case LoggedImages() as source:
             logged = LoggedChanges(states=states, source=source, columns=changes.images, format=changes.format)
             yield from logged.batches()
         case ComparedStates() as source:
-            yield from compared_changes(states, source, changes.images)
+            yield from compared_changes(states, source, changes.images, rewrites)
         case StoredKinds() as source:
             stored: Iterator[StoredBatch] = stored_changes(states, source, changes.images)
             yield from stored
+
+
+def _looked_up_keys(states: States, *, form: ChangeFormat) -> list[pa.Array]:
+    """The record keys that a step looks up in base files. Errors as for reading the step."""
+    match states.step.source:
+        case LoggedImages() as source:
+            return list(LoggedChanges(states=states, source=source, columns=(), format=form).keys())
+        case ComparedStates(after=after) if after is not None:
+            touched = states.touched(after)
+            return [] if touched is None else [touched.keys]
+    return []
 
 
 def _finished(

@@ -5,7 +5,7 @@ This module decides which instants a state contains. `compared` finds the differ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import InvariantViolation
-from penstock.proto.model.changes import ChangesOf, ChangeStep
+from penstock.proto.model.changes import ChangesOf, ChangeStep, GroupChanges
 from penstock.proto.model.files import SliceFiles
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import AllRows, Scan, Split, VisibleInstants, WholeFile
+from penstock.reader.cdc.base_rows import SharedBases
 from penstock.reader.cdc.images import ImageStyle
 from penstock.reader.log.scanner import read_log
 from penstock.reader.merge.keys import RecordTable
@@ -37,6 +38,10 @@ ReadSlice = Callable[[Scan, Split, SplitTally], Generator[SplitBatch, None, None
 """Reads the merged rows of one file slice (`penstock.reader.read_split`)."""
 
 
+KeysOf = Callable[["States"], Sequence[pa.Array]]
+"""The record keys that the step of these states looks up in base files. Errors as for reading the step."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class States:
     """The states of one split's file group right before and right after one step."""
@@ -45,8 +50,14 @@ class States:
     """The read of the split of changes."""
     step: ChangeStep
     """The commit."""
+    number: int
+    """The commit's number among the steps of the split."""
     read_slice: ReadSlice
     """Reads one state."""
+    bases: SharedBases
+    """The base files of the split's steps."""
+    keys_of: KeysOf
+    """Reads the keys that a step looks up."""
 
     @property
     def scan(self) -> Scan:
@@ -66,13 +77,30 @@ class States:
             f"partition {self.split.partition!r}"
         )
 
+    def ahead(self, number: int) -> States | None:
+        """The states around another step of the split, to be read ahead: its counts are not part of the report. None if
+        the split has no such step."""
+        part = self.split.part
+        if not isinstance(part, GroupChanges) or number >= len(part.steps):
+            return None
+        context = replace(self.context, tally=self.context.tally.nested())
+        return replace(self, context=context, step=part.steps[number], number=number)
+
     def before(self, files: SliceFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows right before the step, in the slice's order."""
-        return self._rows(files, self.before_scan(columns))
+        return self.rows(files, self.before_scan(columns))
 
     def after(self, files: SliceFiles, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows right after the step, in the slice's order."""
-        return self._rows(files, self.after_scan(columns))
+        return self.rows(files, self.after_scan(columns))
+
+    def rows(self, files: SliceFiles, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
+        """The rows of a state that one of the scans has, in the slice's order."""
+        tally = self.context.tally.nested()
+        with closing(self.read_slice(scan, self.slice_split(files), tally)) as pieces:
+            for piece in pieces:
+                yield piece.batch
+        self.context.tally.absorb(tally)
 
     def before_scan(self, columns: Sequence[str]) -> Scan:
         """A scan of all rows right before the step."""
@@ -127,31 +155,43 @@ class States:
     def _scan(self, visible: VisibleInstants, columns: Sequence[str]) -> Scan:
         return replace(self.scan, columns=tuple(columns), where="", rows=AllRows(), visible=visible)
 
-    def _rows(self, files: SliceFiles, scan: Scan) -> Generator[pa.RecordBatch, None, None]:
-        tally = self.context.tally.nested()
-        with closing(self.read_slice(scan, self.slice_split(files), tally)) as pieces:
-            for piece in pieces:
-                yield piece.batch
-        self.context.tally.absorb(tally)
+
+FoundRows = tuple[pa.Table | None, np.ndarray, int]
+"""(rows of some keys, the number of each row's key, how many rows there were). The table is None if no row matches."""
 
 
-def rows_of_keys(batches: Iterator[pa.RecordBatch], keys: RecordTable) -> tuple[pa.Table | None, np.ndarray, int]:
-    """The rows whose record key is in `keys`, the number of each row's key, and how many rows were read.
+class RowsOfKeys:
+    """Collects the rows whose record key is in `keys`."""
 
-    The table is None if there are no such rows.
-    """
-    matching: list[pa.RecordBatch] = []
-    numbers: list[np.ndarray] = []
-    rows = 0
-    for batch in batches:
-        rows += batch.num_rows
-        matches = keys.match(batch.column(RECORD_KEY), 0)
+    def __init__(self, keys: RecordTable) -> None:
+        self.size_bytes = 0
+        """The bytes of the rows collected."""
+        self._keys, self._rows = keys, 0
+        self._matching: list[pa.RecordBatch] = []
+        self._numbers: list[np.ndarray] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Collects from a batch."""
+        self._rows += batch.num_rows
+        matches = self._keys.match(batch.column(RECORD_KEY), 0)
         if len(matches.rows):
-            matching.append(batch.take(pa.array(matches.rows)))
-            numbers.append(matches.numbers)
-    if not matching:
-        return None, np.empty(0, np.int64), rows
-    return pa.Table.from_batches(matching), np.concatenate(numbers), rows
+            self._matching.append(batch.take(pa.array(matches.rows)))
+            self._numbers.append(matches.numbers)
+            self.size_bytes += self._matching[-1].nbytes
+
+    def result(self) -> FoundRows:
+        """The rows of the batches so far."""
+        if not self._matching:
+            return None, np.empty(0, np.int64), self._rows
+        return pa.Table.from_batches(self._matching), np.concatenate(self._numbers), self._rows
+
+
+def rows_of_keys(batches: Iterable[pa.RecordBatch], keys: RecordTable) -> FoundRows:
+    """The result of `RowsOfKeys` over these batches."""
+    rows = RowsOfKeys(keys)
+    for batch in batches:
+        rows.add(batch)
+    return rows.result()
 
 
 def states_style(states: States) -> ImageStyle:

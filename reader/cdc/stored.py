@@ -13,7 +13,7 @@ from penstock.proto.errors import CorruptFile
 from penstock.proto.model.changes import StoredKinds
 from penstock.reader.cdc.images import StoredBatch
 from penstock.reader.cdc.states import States
-from penstock.reader.log.scanner import unmerged_records
+from penstock.reader.log.unmerged import unmerged_records
 from penstock.reader.split.partition_columns import PartitionConstants
 from penstock.reader.split.read_schema import COMMIT_TIME
 from penstock.table.schema.avro import OPERATION

@@ -12,9 +12,11 @@ Safety. The input is untrusted, and compiled code has no bounds checks:
 - text[slot, fill[slot]:]: each byte of a record is copied to a slot at most once, after its length was compared with
   the rest of the record. A text slot has room for all bytes of all records and for OVERCOPY more bytes, which copies of
   a fixed width need;
-- left[depth] has an entry for each level of nesting (`schema.avro.MAX_DEPTH`) and one more. Every item of an array or
-  map takes at least one byte (schemas have no empty records and no null items), so a count ends with the bytes.
-A kernel returns the number of the first invalid record, or -1. It never raises.
+- left[depth] has an entry for each depth of nesting (`schema.avro.MAX_DEPTH`) and one more. Every item of an array or
+  map takes at least one byte (schemas have no empty records and no null items), so a count ends with the bytes;
+- cells of nested values are written at the step's PLACE + items[level] only, and items[level] is at most limits[level]
+  (checked at the end of each item). The caller makes a cell more than these limits.
+A kernel never raises: it returns the number of the first invalid record, or -1.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import numpy as np
 
 from penstock.reader.kernels.compilation import compiled_lean, inlined
 
-# Operations on a field: decode it into a lane (wide: 8 bytes a row, narrow: 4, small: 1, text: bytes) ...
+# Operations: decode a value into a lane (wide: 8 bytes a row, narrow: 4, small: 1, text: bytes) ...
 LONG: Final = 0  # wide
 INT: Final = 1  # narrow, 32 bits checked
 INT_AS_LONG: Final = 2  # wide, 32 bits checked
@@ -35,32 +37,32 @@ FLOAT: Final = 5  # narrow, as its bits
 BOOLEAN: Final = 6  # small, 0 or 1 checked
 TEXT: Final = 7  # text: a string or bytes
 FIXED: Final = 8  # text; argument: its size
-DECIMAL: Final = 9  # two wide slots, low and high half; argument: its size, or -1 for bytes
-# ... or step over it.
+DECIMAL: Final = 9  # wide, low and high half; argument: its size, or -1 for bytes
+# ... or step over it ...
 SKIP_VARINT: Final = 10
 SKIP_TEXT: Final = 11
 SKIP_FIXED: Final = 12  # argument: its size
-SKIP_NESTED: Final = 13  # argument: its place in the skip table
+# ... or decode or skip a nested field by the table of steps; argument: its first step.
+NESTED: Final = 13
+# Further operations of that table.
+UNION: Final = 14  # argument: the step after the value, for a null
+BLOCK: Final = 15  # an array's or map's block count; slot: the level of its items; argument: the step after the loop
+ITEM_END: Final = 16  # argument: the loop's BLOCK
+END: Final = 17
 
-# Columns of the opcode table. NULL_BYTE: the byte of null's union branch, or -1; COLUMN: row of `valid`, or -1.
+# Columns of the program and of the steps. NULL_BYTE: the byte of null's union branch, or -1.
 OPCODE: Final = 0
 NULL_BYTE: Final = 1
 SLOT: Final = 2
-COLUMN: Final = 3
-ARGUMENT: Final = 4
-
-# The skip table skips nested values, one step per row: (step, a, b).
-STEP_VARINT: Final = 0
-STEP_TEXT: Final = 1
-STEP_FIXED: Final = 2  # a: size
-STEP_UNION: Final = 3  # a: null's byte, b: the step to go to if null
-STEP_BLOCK: Final = 4  # an array's or map's block count; a: the step after the loop
-STEP_ITEM_END: Final = 5  # a: the loop's STEP_BLOCK
-STEP_END: Final = 6
+ARGUMENT: Final = 3
+COLUMN: Final = 4  # of the program: the column's row of `valid`, or -1
+LEVEL: Final = 4  # of the steps: the level of the value: 0 for records, one for the items of each array or map
+PLACE: Final = 5  # of the steps: the first cell that the step writes, or -1
 
 OVERRUN: Final = 11
 OVERCOPY: Final = 16
 FAR: Final = 1 << 62
+FULL: Final = FAR + 1  # also beyond every record: an item exceeds the limit of its level
 
 
 @compiled_lean
@@ -142,54 +144,6 @@ def _decimal(data: Any, p: int, size: int) -> Any:
 
 
 @inlined
-def _skip_nested(data: Any, p: int, stop: int, steps: Any, step: int, left: Any) -> Any:
-    """The offset after a nested value, or FAR. `left` counts the remaining items of each open array or map."""
-    depth = 0
-    while True:
-        if p > stop:
-            return np.int64(FAR)
-        kind = steps[step, 0]
-        if kind == STEP_VARINT:
-            p = _skip_varint(data, p)
-        elif kind == STEP_TEXT:
-            size, p = _varint(data, p)
-            if size < 0 or size > stop - p:
-                return np.int64(FAR)
-            p += size
-        elif kind == STEP_FIXED:
-            p += steps[step, 1]
-        elif kind == STEP_UNION:
-            branch = _byte(data, p)
-            p += 1
-            if branch == steps[step, 1]:
-                step = steps[step, 2]
-                continue
-            if branch != 2 - steps[step, 1]:
-                return np.int64(FAR)
-        elif kind == STEP_BLOCK:
-            count, p = _varint(data, p)
-            if p > stop:
-                return np.int64(FAR)
-            if count == 0:
-                step = steps[step, 1]
-                continue
-            if count < 0:  # then its size in bytes follows, which is not used
-                _, p = _varint(data, p)
-                count = -count
-            left[depth] = count
-            depth += 1
-        elif kind == STEP_ITEM_END:
-            left[depth - 1] -= 1
-            step = steps[step, 1]
-            if left[depth - 1] == 0:
-                depth -= 1
-                continue
-        else:
-            return p
-        step += 1
-
-
-@inlined
 def _put_null(program: Any, f: int, r: int, offsets: Any, fill: Any, valid: Any) -> None:
     """Writes a null: numbers are unchanged, a text is empty."""
     opcode = program[f, OPCODE]
@@ -201,7 +155,7 @@ def _put_null(program: Any, f: int, r: int, offsets: Any, fill: Any, valid: Any)
 
 
 @inlined
-def _put_text(data: Any, p: int, stop: int, length: int, slot: int, r: int, offsets: Any, text: Any, fill: Any) -> Any:
+def _put_text(data: Any, p: int, stop: int, length: int, slot: int, text: Any, fill: Any) -> Any:
     """Appends data[p:p + length] to a text slot; the offset after it, or FAR."""
     if length < 0 or length > stop - p:
         return np.int64(FAR)
@@ -213,7 +167,6 @@ def _put_text(data: Any, p: int, stop: int, length: int, slot: int, r: int, offs
         for j in range(length):
             text[slot, np.uint64(at + j)] = _byte(data, p + j)
     fill[slot] = at + length
-    offsets[slot, r + 1] = at + length
     return p + length
 
 
@@ -256,27 +209,116 @@ def _put_bits(data: Any, p: int, program: Any, f: int, r: int, wide: Any, narrow
 
 
 @inlined
-def _put_decimal(data: Any, p: int, stop: int, size: int, slot: int, r: int, wide: Any) -> Any:
-    """Writes a decimal into two slots; the offset after it, or FAR."""
+def _read_decimal(data: Any, p: int, stop: int, size: int) -> Any:
+    """(low, high, the offset after it or FAR) of a decimal; size -1: its length comes first."""
     if size < 0:
         size, p = _varint(data, p)
     if size < 1 or size > stop - p:
-        return np.int64(FAR)
-    wide[slot, r], wide[slot + np.uint64(1), r], fits = _decimal(data, p, size)
-    return p + size if fits else np.int64(FAR)
+        return np.int64(0), np.int64(0), np.int64(FAR)
+    low, high, fits = _decimal(data, p, size)
+    return low, high, p + size if fits else np.int64(FAR)
 
 
 @inlined
-def _skip(data: Any, p: int, stop: int, opcode: int, argument: int, steps: Any, left: Any) -> Any:
-    """The offset after a field that is not read, or FAR."""
+def _skip(data: Any, p: int, stop: int, opcode: int, argument: int) -> Any:
+    """The offset after a value that is not read, or FAR."""
     if opcode == SKIP_VARINT:
         return _skip_varint(data, p)
     if opcode == SKIP_TEXT:
         length, p = _varint(data, p)
         return np.int64(FAR) if length < 0 or length > stop - p else p + length
-    if opcode == SKIP_FIXED:
-        return p + argument
-    return _skip_nested(data, p, stop, steps, argument, left)
+    return p + argument
+
+
+@inlined
+def _put_cell(data: Any, p: int, stop: int, steps: Any, step: int, item: int, cells: Any, text: Any, fill: Any) -> Any:
+    """Writes a value into the cell of an item; the offset after it, or FAR."""
+    wide, narrow, small = cells
+    opcode = steps[step, OPCODE]
+    at = steps[step, PLACE] + item
+    if TEXT <= opcode <= FIXED:
+        length = steps[step, ARGUMENT]
+        if opcode == TEXT:
+            length, p = _varint(data, p)
+        slot = np.uint64(steps[step, SLOT])
+        p = _put_text(data, p, stop, length, slot, text, fill)
+        narrow[0, at + 1] = fill[slot]
+        return p
+    if opcode <= ENUM:
+        return _put_integer(data, p, steps, step, at, wide, narrow)
+    if opcode <= BOOLEAN:
+        return _put_bits(data, p, steps, step, at, wide, narrow, small)
+    at += item  # a decimal has two cells
+    wide[0, at], wide[0, at + 1], p = _read_decimal(data, p, stop, steps[step, ARGUMENT])
+    return p
+
+
+@inlined
+def _walk_nested(
+    data: Any,
+    p: int,
+    stop: int,
+    steps: Any,
+    step: int,
+    left: Any,
+    items: Any,
+    limits: Any,
+    cells: Any,
+    text: Any,
+    fill: Any,
+) -> Any:
+    """Decodes or skips a nested value; the offset after it, or FAR or FULL.
+
+    `left` counts the remaining items of each open array or map, `items` the items of each level so far.
+    """
+    _, ends, nulls = cells
+    depth = 0
+    while True:
+        if p > stop:
+            return np.int64(FAR)
+        opcode = steps[step, OPCODE]
+        argument = steps[step, ARGUMENT]
+        level = np.uint64(steps[step, LEVEL])
+        place = steps[step, PLACE]
+        if opcode == UNION:
+            branch, p = np.int64(_byte(data, p)), p + 1
+            if branch == steps[step, NULL_BYTE]:
+                if place >= 0:
+                    nulls[0, place + items[level]] = 1
+                step = argument
+                continue
+            if branch != 2 - steps[step, NULL_BYTE]:
+                return np.int64(FAR)
+        elif opcode <= DECIMAL:
+            p = _put_cell(data, p, stop, steps, step, items[level], cells, text, fill)
+        elif opcode <= SKIP_FIXED:
+            p = _skip(data, p, stop, opcode, argument)
+        elif opcode == BLOCK:
+            count, p = _varint(data, p)
+            if p > stop:
+                return np.int64(FAR)
+            if count == 0:
+                if place >= 0:
+                    ends[0, place + items[level] + 1] = items[np.uint64(steps[step, SLOT])]
+                step = argument
+                continue
+            if count < 0:  # then its size in bytes follows, which is not used
+                _, p = _varint(data, p)
+                count = -count
+            left[depth] = count
+            depth += 1
+        elif opcode == ITEM_END:
+            items[level] += 1
+            if items[level] > limits[level]:
+                return np.int64(FULL)
+            left[depth - 1] -= 1
+            step = argument
+            if left[depth - 1] == 0:
+                depth -= 1
+                continue
+        else:
+            return p
+        step += 1
 
 
 @compiled_lean
@@ -286,34 +328,36 @@ def decode_records(
     end: Any,
     program: Any,
     exact: bool,
+    lanes: Any,
     steps: Any,
     left: Any,
-    wide: Any,
-    narrow: Any,
-    small: Any,
-    offsets: Any,
-    text: Any,
-    fill: Any,
-    valid: Any,
+    items: Any,
+    limits: Any,
+    cells: Any,
 ) -> Any:
-    """Decodes data[begin[r]:end[r]] for every r by `program` into the lanes. Returns the first invalid record, or -1.
+    """Decodes data[begin[r]:end[r]] for every r by `program` into the lanes.
 
+    Returns -1, or the first invalid record r, or -2 - r if the items of record r exceed the limits.
     data uint8[...] extends OVERRUN bytes after every end; begin, end int64[rows]; program int64[fields, 5];
-    exact: the program covers all fields, so a record ends with its last field; steps int64[n, 3], left int64[65].
-    wide int64[slots, rows], narrow int32[slots, rows], small uint8[slots, rows]: unchanged where null;
-    offsets int32[slots, rows + 1] from 0; text uint8[slots, bytes], fill int64[slots] from 0;
+    exact: the program covers all fields, so a record ends with its last field.
+    lanes: wide int64[slots, rows], narrow int32[slots, rows], small uint8[slots, rows], all unchanged where null,
+    offsets int32[slots, rows + 1] from 0, text uint8[slots, bytes], fill int64[slots] from 0,
     valid uint8[columns, rows], initialised with ones.
+    Nested fields: steps int64[n, 6], left int64[65], items int64[levels] from 0, limits int64[levels]; cells from 0:
+    wide int64[1, cells], narrow int32[1, cells] (values, and ends of texts and lists), small uint8[1, cells] (values,
+    and 1 for a null). Cells of nulls, and of values in a null record, are unchanged.
     """
+    wide, narrow, small, offsets, text, fill, valid = lanes
     for r in range(len(begin)):
         p = begin[r]
         stop = end[r]
+        items[0] = r
         for f in range(len(program)):
             if p > stop:
                 return r
             null_byte = program[f, NULL_BYTE]
             if null_byte >= 0:
-                branch = np.int64(_byte(data, p))
-                p += 1
+                branch, p = np.int64(_byte(data, p)), p + 1
                 if branch == null_byte:
                     _put_null(program, f, r, offsets, fill, valid)
                     continue
@@ -321,19 +365,25 @@ def decode_records(
                     return r
             opcode = program[f, OPCODE]
             slot = np.uint64(program[f, SLOT])
-            if opcode == TEXT:
-                length, p = _varint(data, p)
-                p = _put_text(data, p, stop, length, slot, r, offsets, text, fill)
+            argument = program[f, ARGUMENT]
+            if TEXT <= opcode <= FIXED:
+                length = argument
+                if opcode == TEXT:
+                    length, p = _varint(data, p)
+                p = _put_text(data, p, stop, length, slot, text, fill)
+                offsets[slot, r + 1] = fill[slot]
             elif opcode <= ENUM:
                 p = _put_integer(data, p, program, f, r, wide, narrow)
             elif opcode <= BOOLEAN:
                 p = _put_bits(data, p, program, f, r, wide, narrow, small)
-            elif opcode == FIXED:
-                p = _put_text(data, p, stop, program[f, ARGUMENT], slot, r, offsets, text, fill)
             elif opcode == DECIMAL:
-                p = _put_decimal(data, p, stop, program[f, ARGUMENT], slot, r, wide)
+                wide[slot, r], wide[slot + np.uint64(1), r], p = _read_decimal(data, p, stop, argument)
+            elif opcode == NESTED:
+                p = _walk_nested(data, p, stop, steps, argument, left, items, limits, cells, text, fill)
+                if p == FULL:
+                    return -2 - r
             else:
-                p = _skip(data, p, stop, opcode, program[f, ARGUMENT], steps, left)
+                p = _skip(data, p, stop, opcode, argument)
         if p > stop or (exact and p != stop):
             return r
     return -1

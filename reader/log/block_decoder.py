@@ -5,21 +5,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptBlock
+from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.reader.avro.decoder import AvroDecoder, record_bounds
 from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.file_bytes import LogFiles
 from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.reader.split.context import SplitContext
+from penstock.reader.split.shared_log import rows_at
 from penstock.table.log.blocks import BlockKind
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
 from penstock.table.schema.history import HistoryField
+
+JOINED_BYTES: Final = 1 << 20
+"""The most bytes of several blocks, from the first to the last record of each, that are decoded at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRecords:
+    """Some records of a data block."""
+
+    counted: CountedBlock
+    """The block."""
+    begin: np.ndarray
+    """The beginning of each record (see `BlockDecoder.bounds`)."""
+    end: np.ndarray
+    """The end of each record."""
 
 
 class BlockDecoder:
@@ -27,12 +44,17 @@ class BlockDecoder:
 
     def __init__(self, files: LogFiles, context: SplitContext) -> None:
         self._files, self._scan, self._schema = files, context.scan, context.schema
-        self._compiled = context.options.by_kernels
+        self._compiled, self._shared = context.options.by_kernels, context.shared_log
         self._decoders: dict[tuple[int, tuple[str, ...]], AvroDecoder] = {}
         self._writers: dict[tuple[str, tuple[HistoryField, ...] | None], RecordSchema] = {}
 
     def bounds(self, counted: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
         """(begin, end) of each record of a data block; for a Parquet block its number, twice."""
+        if self._shared is None:
+            return self._bounds(counted)
+        return self._shared.bounds((counted.place.file, counted.block.offset), lambda: self._bounds(counted))
+
+    def _bounds(self, counted: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
         if counted.block.kind is BlockKind.PARQUET_DATA:
             numbers = np.arange(self._parquet(counted).num_rows(), dtype=np.int64)
             return numbers, numbers
@@ -46,6 +68,18 @@ class BlockDecoder:
 
         SchemaMismatch for a type change that is not a promotion.
         """
+        if self._shared is None:
+            return self._decoded(counted, columns, begin, end)
+        every = self.bounds(counted)
+        block = counted.place.file, counted.block.offset, columns
+        records = self._shared.records(block, lambda: self._decoded(counted, columns, *every))
+        if records is None:
+            return self._decoded(counted, columns, begin, end)
+        return rows_at(records, np.searchsorted(every[0], begin))
+
+    def _decoded(
+        self, counted: CountedBlock, columns: tuple[str, ...], begin: np.ndarray, end: np.ndarray
+    ) -> Iterator[pa.RecordBatch]:
         if counted.block.kind is BlockKind.PARQUET_DATA:
             yield from self._parquet(counted).decode(columns, begin)
             return
@@ -62,6 +96,61 @@ class BlockDecoder:
                 for field in schema
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def decode_all(
+        self, blocks: Sequence[BlockRecords], columns: tuple[str, ...]
+    ) -> Iterator[tuple[CountedBlock, pa.RecordBatch]]:
+        """The records of these blocks, in order, each batch with a block that its records are of or that has the same
+        writer schema: small Avro blocks of one writer schema are decoded at once. Errors as for `decode`."""
+        for run in self._runs(blocks):
+            batches = self._joined(run, columns) if len(run) > 1 else self._one(run[0], columns)
+            for batch in batches:
+                yield run[0].counted, batch
+
+    def _one(self, block: BlockRecords, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        return self.decode(block.counted, columns, block.begin, block.end)
+
+    def _runs(self, blocks: Sequence[BlockRecords]) -> Iterator[list[BlockRecords]]:
+        """The blocks in order, those together that can be decoded at once."""
+        run: list[BlockRecords] = []
+        run_bytes, run_writer = 0, None
+        for block in blocks:
+            header, kind = block.counted.block.header, block.counted.block.kind
+            is_alone = self._shared is not None or kind is BlockKind.PARQUET_DATA or header.is_partial
+            writer = None if is_alone else self.writer(block.counted)
+            size = int(block.end.max() - block.begin.min()) if len(block.begin) else 0
+            if run and (writer is None or writer is not run_writer or run_bytes + size > JOINED_BYTES):
+                yield run
+                run, run_bytes = [], 0
+            run.append(block)
+            run_bytes, run_writer = run_bytes + size, writer
+        if run:
+            yield run
+
+    def _joined(self, run: Sequence[BlockRecords], columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        pieces: list[np.ndarray] = []
+        begins, ends, size = [], [], 0
+        for block in run:
+            if not len(block.begin):
+                continue
+            low, high = int(block.begin.min()), int(block.end.max())
+            data, at = self._files.parts(block.counted.log).part(low, high)
+            pieces.append(np.frombuffer(data, np.uint8)[low - at : high - at].copy())  # does not keep the whole file
+            begins.append(block.begin + (size - low))
+            ends.append(block.end + (size - low))
+            size += high - low
+        if not pieces:
+            return
+        counted = run[0].counted
+        try:
+            yield from self._decoder(counted, columns).decode(
+                np.concatenate(pieces), np.concatenate(begins), np.concatenate(ends), counted.place
+            )
+        except (CorruptBlock, SchemaMismatch):
+            for block in run:  # the error names the block and the record in it
+                for _ in self._one(block, columns):
+                    pass
+            raise
 
     def written(self, counted: CountedBlock) -> set[str]:
         """The table's columns that a block's records have."""
@@ -96,13 +185,7 @@ class BlockDecoder:
         block = counted.block
         content = self._files.data(counted.log).slice(block.content_start, block.content_end - block.content_start)
         names = self._schema.file_names(block.header.instant_time, str(counted.place))
-        return ParquetBlock(
-            content,
-            counted.place,
-            self._scan.table,
-            self._schema.record,
-            names=names,
-        )
+        return ParquetBlock(content, counted.place, self._scan.table, self._schema.record, names=names)
 
     def _decoder(self, counted: CountedBlock, columns: tuple[str, ...]) -> AvroDecoder:
         writer = self.writer(counted)

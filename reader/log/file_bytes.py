@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.splits import FileRef
+from penstock.reader.split.shared_log import SharedLog
 from penstock.reader.values.memory_pool import return_unused
 from penstock.table.storage.filesystem import Storage, is_local
 
@@ -36,9 +37,18 @@ def _read(source: pa.NativeFile, begin: int, end: int) -> pa.Buffer:
 class LogFiles:
     """The bytes of log files, by index in `Split.logs`. `release` frees them all."""
 
-    def __init__(self, storage: Storage, logs: Sequence[FileRef], table: str, held_bytes: int = HELD_BYTES) -> None:
-        self._storage, self._logs, self._table = storage, logs, table
-        self._keeps_all = sum(log.size_bytes for log in logs) <= held_bytes
+    def __init__(
+        self,
+        storage: Storage,
+        logs: Sequence[FileRef],
+        table: str,
+        held_bytes: int = HELD_BYTES,
+        shared: SharedLog | None = None,
+    ) -> None:
+        """`shared` has, and gets, bytes of files that other reads need too."""
+        self._storage, self._logs, self._table, self._shared = storage, logs, table, shared
+        self.keeps_all: Final = sum(log.size_bytes for log in logs) <= held_bytes
+        """Whether every file is read once; else a file is held until the next one is read."""
         self._held: dict[int, pa.Buffer] = {}
         self._sizes: dict[int, int] = {}
 
@@ -47,9 +57,13 @@ class LogFiles:
         held = self._held.get(log)
         if held is not None:
             return held
-        if not self._keeps_all:
+        if self._shared is not None and (kept := self._shared.data(self._logs[log])) is not None:
+            return kept
+        if not self.keeps_all:
             self._held.clear()
         data = self._held[log] = self._read(log)
+        if self._shared is not None:
+            self._shared.keep_data(self._logs[log], data)
         return data
 
     def parts(self, log: int) -> LogParts:
@@ -61,7 +75,8 @@ class LogFiles:
 
         Errors as for `data`. A file that was released may have become longer.
         """
-        if log in self._held or not is_local(self._storage):
+        is_kept = log in self._held or (self._shared is not None and self._shared.data(self._logs[log]) is not None)
+        if is_kept or not is_local(self._storage):
             return self.data(log), 0
         return self._read(log, begin, end), begin
 

@@ -14,10 +14,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptBlock
+from penstock.proto.errors import CorruptBlock, PenstockError
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import EventTimeOrdering, RowsOf, VisibleInstants, WholeRecords
-from penstock.reader.log.block_decoder import BlockDecoder
+from penstock.reader.log.block_decoder import BlockDecoder, BlockRecords
 from penstock.reader.log.block_selection import CountedBlock, CountedBlocks
 from penstock.reader.log.damage import whole_blocks
 from penstock.reader.log.file_bytes import HELD_BYTES, LogFiles
@@ -32,15 +32,21 @@ from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.ordering_columns import check_same_type, has_foreign_values, in_microseconds
 from penstock.reader.merge.stream import LogWinners
 from penstock.reader.split.context import SplitContext
-from penstock.reader.values.record_keys import RECORD_KEY, NoKey
+from penstock.reader.values.record_keys import NoKey
 from penstock.table.log.blocks import BlockKind, read_blocks
 from penstock.table.log.delete_list import DeleteListDecoder, decode_delete_list
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
-from penstock.table.schema.avro import OPERATION
 
 ONE_PASS_BYTES: Final = 256 << 10
 """Up to this size of data blocks, full rows are decoded in the first pass: a second pass would cost more than it saves.
 """
+_SMALL_PARQUET_BYTES: Final = 32 << 10
+"""So many bytes of each Parquet block, on average, do not count: opening a block costs more than decoding them ..."""
+_MOST_SMALL_BYTES: Final = 2 << 20
+"""... up to this size of all of them."""
+
+_PENDING_BLOCKS: Final = 256
+"""The most blocks whose records are found before they are decoded."""
 
 _FILL_MODES: Final = 9
 """The first table version with partial update modes. Below it payload classes fill gaps."""
@@ -67,11 +73,9 @@ class _FirstPass:
 
 @dataclass(frozen=True, slots=True)
 class _DataBlock:
-    """The places of a data block's records (see `BlockDecoder.bounds`), and the arrival number of the first record."""
+    """A data block, and the arrival number of its first record."""
 
-    counted: CountedBlock
-    begin: np.ndarray
-    end: np.ndarray
+    records: BlockRecords
     first: int
 
 
@@ -82,46 +86,20 @@ def read_log(context: SplitContext, *, held_bytes: int = HELD_BYTES) -> LogWinne
     damage, CorruptFile for a log that is gone or cut off, UnsupportedFeature for counted blocks that are not supported:
     each names table, file and block.
     """
-    files = LogFiles(context.storage, context.split.logs, context.scan.table, held_bytes)
+    shared = context.shared_log
+    files = LogFiles(context.storage, context.split.logs, context.scan.table, held_bytes, shared)
     try:
         with context.tally.phase("open"):
-            blocks = _counted_blocks(files, context)
+            blocks = counted_blocks(files, context)
         context.tally.log_blocks += len(blocks)
-        return _LogReader(files, context).winners(blocks)
+        reader = _LogReader(files, context)
+        if shared is None:
+            return reader.winners(blocks)
+        places = tuple((counted.place.file, counted.block.offset) for counted in blocks)
+        state = context.split.base, context.split.base_instant, context.schema.stored, places
+        return shared.winners(state, lambda: reader.winners(blocks))
     finally:
         files.release()
-
-
-def unmerged_records(context: SplitContext) -> Iterator[pa.RecordBatch]:
-    """Every record that counts, unmerged, in the order of the log, with the columns `schema.stored`.
-
-    Delete markers are ignored. A record of a delete block has its key alone. Errors as for `read_log`.
-    """
-    schema = context.schema
-    files = LogFiles(context.storage, context.split.logs, context.scan.table)
-    try:
-        blocks = _counted_blocks(files, context)
-        decoder = BlockDecoder(files, context)
-        stored = pa.schema([schema.table.field(name) for name in schema.stored])
-        for counted in blocks:
-            if counted.block.kind is not BlockKind.DELETE:
-                yield from decoder.decode(counted, schema.stored, *decoder.bounds(counted))
-                continue
-            content = memoryview(files.data(counted.log))[counted.block.content_start : counted.block.content_end]
-            decode_list = _compiled_decoder() if context.options.by_kernels else decode_delete_list
-            keys = decode_deletes(content, counted.place, decode_list).keys
-            columns = [_of_delete(name, keys, stored) for name in stored.names]
-            yield pa.RecordBatch.from_arrays(columns, schema=stored)
-    finally:
-        files.release()
-
-
-def _of_delete(name: str, keys: pa.Array, schema: pa.Schema) -> pa.Array:
-    if name == RECORD_KEY:
-        return keys
-    if name == OPERATION:
-        return pa.repeat(pa.scalar("D"), len(keys))
-    return pa.nulls(len(keys), schema.field(name).type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +112,8 @@ class _VisibleHere(VisibleInstants):
         return requested_time not in self.left_out and VisibleInstants.holds(self, requested_time)
 
 
-def _counted_blocks(files: LogFiles, context: SplitContext) -> list[CountedBlock]:
+def counted_blocks(files: LogFiles, context: SplitContext) -> list[CountedBlock]:
+    """The blocks of the split's logs that count, in the order in which they are applied."""
     scan, split = context.scan, context.split
     if split.left_out is not None and split.left_out.blocks:
         shown = scan.visible
@@ -161,10 +140,13 @@ class _LogReader:
     def winners(self, blocks: Sequence[CountedBlock]) -> LogWinners | None:
         tally = self._context.tally
         filler = self._filler(blocks)
-        content_bytes = sum(counted.block.content_end - counted.block.content_start for counted in blocks)
+        sizes = [counted.block.content_end - counted.block.content_start for counted in blocks]
+        parquet = [size for size, counted in zip(sizes, blocks, strict=True) if _is_parquet(counted)]
+        small_bytes = min(_SMALL_PARQUET_BYTES * len(parquet), _MOST_SMALL_BYTES)
+        large_bytes = sum(sizes) - (sum(parquet) if sum(parquet) <= small_bytes else 0)
         keys_only = self._schema.log_merge_columns
         everything = tuple(dict.fromkeys((*keys_only, *self._schema.stored)))
-        one_pass = content_bytes <= ONE_PASS_BYTES or set(everything) == set(keys_only)
+        one_pass = large_bytes <= ONE_PASS_BYTES or set(everything) == set(keys_only)
         with tally.phase("log_decode"):
             first_pass = self._first_pass(blocks, everything if one_pass else keys_only, keep_rows=one_pass)
         if not first_pass.records:
@@ -226,7 +208,7 @@ class _LogReader:
     def _early_gaps(self, first_pass: _FirstPass) -> EarlyGaps:
         """Before its first partial block Hudi fills by the table's mode; from there on only values that a record does
         not hold."""
-        first = next(block.first for block in first_pass.data_blocks if block.counted.block.header.is_partial)
+        first = next(block.first for block in first_pass.data_blocks if block.records.counted.block.header.is_partial)
         return EarlyGaps(gaps_of(self._scan, self._schema.record), first)
 
     def _numbered(self, blocks: Sequence[CountedBlock], first_pass: _FirstPass) -> tuple[RecordTable, np.ndarray]:
@@ -241,19 +223,37 @@ class _LogReader:
 
     def _first_pass(self, blocks: Iterable[CountedBlock], columns: tuple[str, ...], *, keep_rows: bool) -> _FirstPass:
         first_pass = _FirstPass()
+        pending: list[BlockRecords] = []
         for counted in blocks:
-            before = first_pass.records
             if counted.block.kind is BlockKind.DELETE:
+                self._add_data(pending, first_pass, columns, keep_rows)
+                pending = []
+                before = first_pass.records
                 self._add_deletes(counted, first_pass)
-            else:
-                self._add_data(counted, first_pass, columns, keep_rows)
-            first_pass.block_records.append(first_pass.records - before)
+                first_pass.block_records.append(first_pass.records - before)
+                continue
+            if pending and pending[-1].counted.log != counted.log and not self._files.keeps_all:
+                self._add_data(pending, first_pass, columns, keep_rows)
+                pending = []
+            try:
+                block = BlockRecords(counted, *self._blocks.bounds(counted))
+            except PenstockError:
+                self._add_data(pending, first_pass, columns, keep_rows)  # an error of an earlier block comes first
+                raise
+            first = first_pass.records + sum(len(other.begin) for other in pending)
+            first_pass.data_blocks.append(_DataBlock(block, first))
+            first_pass.block_records.append(len(block.begin))
+            pending.append(block)
+            if _is_parquet(counted) or len(pending) >= _PENDING_BLOCKS:
+                self._add_data(pending, first_pass, columns, keep_rows)
+                pending = []
+        self._add_data(pending, first_pass, columns, keep_rows)
         return first_pass
 
     def _add_deletes(self, counted: CountedBlock, first_pass: _FirstPass) -> None:
         block = counted.block
         content = memoryview(self._files.data(counted.log))[block.content_start : block.content_end]
-        deletes = decode_deletes(content, counted.place, _compiled_decoder() if self._compiled else decode_delete_list)
+        deletes = decode_deletes(content, counted.place, compiled_decoder() if self._compiled else decode_delete_list)
         if not len(deletes):
             return
         kinds = np.full(len(deletes), RecordKind.DEFAULT_DELETE, np.uint8)
@@ -277,19 +277,29 @@ class _LogReader:
                 check_same_type(writer, ordering, str(counted.place))
 
     def _add_data(
-        self, counted: CountedBlock, first_pass: _FirstPass, columns: tuple[str, ...], keep_rows: bool
+        self, blocks: Sequence[BlockRecords], first_pass: _FirstPass, columns: tuple[str, ...], keep_rows: bool
     ) -> None:
-        begin, end = self._blocks.bounds(counted)
-        first_pass.data_blocks.append(_DataBlock(counted, begin, end, first_pass.records))
-        for batch in self._blocks.decode(counted, columns, begin, end):
+        for counted, batch in self._blocks.decode_all(blocks, columns):
             try:
                 keys = self._schema.keys.keys(batch)
             except NoKey as error:
-                raise CorruptBlock(f"{counted.place}: a record {error}: restore the file") from None
+                raise CorruptBlock(
+                    f"{self._without_key(blocks, counted)}: a record {error}: restore the file"
+                ) from None
             ordering = self._schema.ordering.parts(batch)
             first_pass.add(keys, self._kinds(batch, ordering), ordering)
             if keep_rows:
                 first_pass.rows.append(self._with_held(batch, counted))
+
+    def _without_key(self, blocks: Sequence[BlockRecords], joined: CountedBlock) -> str:
+        """The place of the first block with a record without a key, among blocks that may have been decoded at once."""
+        for block in blocks:
+            for batch in self._blocks.decode(block.counted, self._schema.log_merge_columns, block.begin, block.end):
+                try:
+                    self._schema.keys.keys(batch)
+                except NoKey:
+                    return str(block.counted.place)
+        return str(joined.place)
 
     def _kinds(self, batch: pa.RecordBatch, ordering: list[pa.Array]) -> np.ndarray:
         """Rows with a delete marker are deletes; those without an ordering value of their own are default deletes."""
@@ -344,17 +354,19 @@ class _LogReader:
         """Which records came from data blocks, those with a delete marker included."""
         decoded = np.zeros(len(kinds), bool)
         for block in first_pass.data_blocks:
-            decoded[block.first : block.first + len(block.begin)] = True
+            decoded[block.first : block.first + len(block.records.begin)] = True
         return decoded
 
     def _decode_winners(self, blocks: Sequence[_DataBlock], arrivals: np.ndarray) -> Iterator[pa.RecordBatch]:
+        winning = []
         for block in blocks:
-            first, last = np.searchsorted(arrivals, (block.first, block.first + len(block.begin)))
-            if first == last:
-                continue
-            mine = arrivals[first:last] - block.first
-            for batch in self._blocks.decode(block.counted, self._schema.stored, block.begin[mine], block.end[mine]):
-                yield self._with_held(batch, block.counted)
+            records = block.records
+            first, last = np.searchsorted(arrivals, (block.first, block.first + len(records.begin)))
+            if first < last:
+                mine = arrivals[first:last] - block.first
+                winning.append(replace(records, begin=records.begin[mine], end=records.end[mine]))
+        for counted, batch in self._blocks.decode_all(winning, self._schema.stored):
+            yield self._with_held(batch, counted)
 
     def _with_held(self, batch: pa.RecordBatch, counted: CountedBlock) -> pa.RecordBatch:
         """The row's columns and, for a log with partial updates, for each column whether the record holds it."""
@@ -367,7 +379,12 @@ class _LogReader:
         return pa.RecordBatch.from_arrays([*stored.columns, *held], names=[*names, *(HELD + name for name in names)])
 
 
-def _compiled_decoder() -> DeleteListDecoder:
+def _is_parquet(counted: CountedBlock) -> bool:
+    return counted.block.kind is BlockKind.PARQUET_DATA
+
+
+def compiled_decoder() -> DeleteListDecoder:
+    """The decoder of delete lists that imports the kernels."""
     from penstock.reader.kernels.deletes import decode_delete_list as compiled_decoder
 
     decoder: DeleteListDecoder = compiled_decoder

@@ -48,6 +48,11 @@ class RecordTable(Protocol):
         ...
 
     @property
+    def keys(self) -> pa.LargeStringArray:
+        """The record key of each number."""
+        ...
+
+    @property
     def prefers_row_groups(self) -> bool:
         """Whether each call of `match` is expensive, so that it should get the keys of a whole row group."""
         ...
@@ -61,8 +66,11 @@ class RecordTable(Protocol):
         beginning with row `first_row`."""
         ...
 
-    def match_among(self, rows: np.ndarray, keys: pa.Array, first_row: int) -> Matches:
-        """The matches of `rows` alone, ascending places in `keys`: these are all base rows with some chosen keys."""
+    def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
+        """The matches of `rows` alone, ascending places in `keys`: these are all base rows with some chosen keys.
+
+        `base_rows` are the rows of the base file that `keys` are those of: the first of consecutive rows, or the number
+        of each row, ascending."""
         ...
 
 
@@ -85,7 +93,8 @@ def number_keys(
     Two keys are equal if their bytes are equal. `compiled` selects the kernel; Arrow functions are slower and return
     the same numbers. `hash_bits` is for tests: fewer bits force collisions. FormatError for more than 2^31-1 records.
     """
-    joined = pa.chunked_array(list(keys), pa.string()).cast(pa.large_string()).combine_chunks()
+    parts = [part.cast(pa.large_string()) for part in keys]
+    joined = pa.chunked_array(parts, pa.large_string()).combine_chunks()
     if len(joined) > MAX_RECORDS:
         raise FormatError(
             f"log of {len(joined)} records in one file slice: records are numbered in 32 bits, so that at most "
@@ -119,7 +128,7 @@ class CompiledKeys:
     def __init__(self, distinct: pa.LargeStringArray, keep: np.uint64, slots: np.ndarray, bloom: np.ndarray) -> None:
         from penstock.reader.kernels import winners
 
-        self.count = len(distinct)
+        self.count, self.keys = len(distinct), distinct
         self._find = winners.find_keys
         self._offsets, self._data = _layout(distinct, np.int64)
         self._keep, self._slots, self._bloom = keep, slots, bloom
@@ -138,7 +147,7 @@ class CompiledKeys:
         count = self._find(offsets, data, _SEEDS, self._keep, self._slots, self._bloom, *known, codes, rows, numbers)
         return Matches(rows[:count].copy(), numbers[:count].copy())
 
-    def match_among(self, rows: np.ndarray, keys: pa.Array, first_row: int) -> Matches:
+    def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
         matches = self.match(keys.take(pa.array(rows)), 0)
         return Matches(rows[matches.rows], matches.numbers)
 
@@ -149,18 +158,17 @@ class ArrowKeys:
     prefers_row_groups = True
 
     def __init__(self, distinct: pa.LargeStringArray) -> None:
-        self.count = len(distinct)
-        self._distinct = distinct
+        self.count, self.keys = len(distinct), distinct
 
     def may_meet(self, first_row: int, rows: int) -> bool:
         return self.count > 0
 
     def match(self, keys: pa.Array, first_row: int) -> Matches:
-        places = pc.index_in(keys.cast(pa.large_string()), value_set=self._distinct)
+        places = pc.index_in(keys.cast(pa.large_string()), value_set=self.keys)
         rows = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
         return Matches(rows, places.take(pa.array(rows)).to_numpy().astype(np.int64))
 
-    def match_among(self, rows: np.ndarray, keys: pa.Array, first_row: int) -> Matches:
+    def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
         matches = self.match(keys.take(pa.array(rows)), 0)
         return Matches(rows[matches.rows], matches.numbers)
 
@@ -172,8 +180,8 @@ class PositionTable:
 
     def __init__(self, positions: np.ndarray, keys: pa.LargeStringArray, where: str) -> None:
         """positions: ascending. keys: those of the records at these positions. where: the beginning of error texts."""
-        self.count = len(positions)
-        self._positions, self._keys, self._where = positions, keys, where
+        self.count, self.keys = len(positions), keys
+        self._positions, self._where = positions, where
 
     @property
     def last_position(self) -> int:
@@ -187,19 +195,38 @@ class PositionTable:
     def match(self, keys: pa.Array, first_row: int) -> Matches:
         """As `RecordTable`. CorruptBlock if a record's key is not that of the base row at its position."""
         first, last = np.searchsorted(self._positions, (first_row, first_row + len(keys)))
-        rows = self._positions[first:last] - first_row
-        met = keys.take(pa.array(rows)).cast(pa.large_string())
-        if not met.equals(self._keys.slice(first, last - first)):
-            raise CorruptBlock(
-                f"{self._where}: the log's record positions do not fit the base file: between its rows {first_row} and "
-                f"{first_row + len(keys) - 1} a record's key is not the row's; the log or the base file was replaced"
-            )
-        return Matches(rows, np.arange(first, last))
+        matches = Matches(self._positions[first:last] - first_row, np.arange(first, last))
+        return self._checked(matches, keys, first_row, first_row + len(keys) - 1)
 
-    def match_among(self, rows: np.ndarray, keys: pa.Array, first_row: int) -> Matches:
-        matches = self.match(keys, first_row)  # of all rows, so that a record at a wrong position is detected
+    def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
+        if isinstance(base_rows, np.ndarray):
+            numbers = np.flatnonzero(np.isin(self._positions, base_rows, assume_unique=True))
+            places = np.searchsorted(base_rows, self._positions[numbers])
+            matches = self._checked(Matches(places, numbers), keys, int(base_rows[0]), int(base_rows[-1]))
+        else:
+            matches = self.match(keys, base_rows)  # of all rows, so that a record at a wrong position is detected
         among = np.isin(matches.rows, rows, assume_unique=True)
         return Matches(matches.rows[among], matches.numbers[among])
+
+    def check_selection(self, chosen: RecordTable, base_rows: np.ndarray) -> None:
+        """CorruptBlock if a record of a chosen key belongs to none of these base rows, which are all that have a chosen
+        key."""
+        numbers = chosen.match(self.keys, 0).rows
+        elsewhere = self._positions[numbers[~np.isin(self._positions[numbers], base_rows)]]
+        if len(elsewhere):
+            raise self._mismatch(int(elsewhere[0]), int(elsewhere[-1]))
+
+    def _checked(self, matches: Matches, keys: pa.Array, first_row: int, last_row: int) -> Matches:
+        met = keys.take(pa.array(matches.rows)).cast(pa.large_string())
+        if not met.equals(self.keys.take(pa.array(matches.numbers))):
+            raise self._mismatch(first_row, last_row)
+        return matches
+
+    def _mismatch(self, first_row: int, last_row: int) -> CorruptBlock:
+        return CorruptBlock(
+            f"{self._where}: the log's record positions do not fit the base file: between its rows {first_row} and "
+            f"{last_row} a record's key is not the row's; the log or the base file was replaced"
+        )
 
 
 def check_positions(table: RecordTable, base_rows: int, where: str) -> None:

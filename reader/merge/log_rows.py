@@ -27,7 +27,7 @@ class LogRows:
         `may_be_encoded`: of these text columns, those with one value in all rows of a combined batch are kept as
         indices (`values.dictionary_text`).
         """
-        self._chunks = list(_combined_batches(encoded_constants(batch, may_be_encoded) for batch in batches))
+        self._chunks = [encoded_constants(batch, may_be_encoded) for batch in _combined_batches(batches)]
         self._starts = np.cumsum([0, *(chunk.num_rows for chunk in self._chunks)])
 
     def __len__(self) -> int:

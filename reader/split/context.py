@@ -9,6 +9,7 @@ from penstock.proto.model.splits import Scan, Split
 from penstock.reader.split.emit import BATCH_BYTES, BatchSize
 from penstock.reader.split.read_schema import ReadSchema
 from penstock.reader.split.report import SplitTally
+from penstock.reader.split.shared_log import SharedLog
 from penstock.table.storage.filesystem import Storage
 
 MAX_BATCH_ROWS = 1 << 24
@@ -50,6 +51,8 @@ class SplitContext:
     """Counts for the split's report."""
     options: ReadOptions = field(default_factory=ReadOptions)
     """How to read."""
+    shared_log: SharedLog | None = None
+    """What other reads of the same file group share; None for a read alone."""
 
     @property
     def batch_size(self) -> BatchSize:

@@ -142,7 +142,8 @@ def _read_schema(scan: Scan, event_time: str, keyed: bool) -> ReadSchema:
         extra += (event_time,)
     carried = _unique(*used, *extra)
     computed = (COMPLETION_TIME,) if completed else ()
-    absent = [name for name in carried if name not in schema.names and name not in computed]
+    known = {*schema.names, *computed}
+    absent = [name for name in carried if name not in known]
     if absent:
         raise ConfigurationError(f"table {scan.table}: no column {', '.join(absent)}")
     stored = tuple(name for name in carried if name not in scan.partition_fields and name not in computed)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, TypeVar
 
 from penstock.proto.errors import CorruptFile, FormatError, TableError
+from penstock.proto.model.files import FileRef
 from penstock.table.config.java_properties import parse_properties
 from penstock.table.files.external_names import is_external
 from penstock.table.files.names import parse_file_name
-from penstock.table.storage.filesystem import FileInfo, Storage, redacted_uri
+from penstock.table.files.slices import DataFile
+from penstock.table.storage.filesystem import FileInfo, Storage, is_local, redacted_uri
 
 PARTITION_MARKER: Final = ".hoodie_partition_metadata"
 MAX_DEPTH: Final = 32
@@ -20,6 +22,8 @@ _LISTERS: Final = 8
 _MARKER_BYTES: Final = 1 << 16
 _INSTANT = re.compile(r"[0-9]{1,24}")
 _META_FOLDER: Final = ".hoodie"
+
+_T = TypeVar("_T")
 
 
 def list_partitions(storage: Storage, skipped: Callable[[str], bool] | None = None) -> tuple[str, ...]:
@@ -30,32 +34,61 @@ def list_partitions(storage: Storage, skipped: Callable[[str], bool] | None = No
     `skipped` is true; the name of a partition may begin with a dot. CorruptFile beyond MAX_DEPTH levels or MAX_FOLDERS
     folders, most likely a loop of links.
     """
-    partitions: list[str] = []
+    return tuple(_walk(storage, skipped, lambda partition, infos: None))
+
+
+def list_files(
+    storage: Storage,
+    skipped: Callable[[str], bool] | None = None,
+    excluded: Callable[[str], bool] | None = None,
+    *,
+    strict: bool = False,
+) -> dict[str, tuple[DataFile, ...]]:
+    """Every partition of `list_partitions`, sorted -> `list_data_files`, with one listing of each folder. () for the
+    partitions for which `excluded` is true."""
+
+    def files_in(partition: str, infos: Sequence[FileInfo]) -> tuple[DataFile, ...]:
+        return () if excluded is not None and excluded(partition) else _data_files(storage, partition, infos, strict)
+
+    return _walk(storage, skipped, files_in)
+
+
+def _walk(
+    storage: Storage, skipped: Callable[[str], bool] | None, content: Callable[[str, Sequence[FileInfo]], _T]
+) -> dict[str, _T]:
+    """Every partition, sorted, with `content` of its path and listing."""
+
+    def read(folder: str) -> tuple[list[_T], list[str]]:
+        """What a partition contains, or the sub-folders of another folder."""
+        listing = storage.list_dir(folder)
+        if any(info.name.startswith(PARTITION_MARKER) and not info.is_dir for info in listing):
+            return [content(folder, listing)], []
+        return [], [info.path for info in listing if info.is_dir and info.name != _META_FOLDER]
+
+    partitions: dict[str, _T] = {}
     level, visited = [""], 0
-    with ThreadPoolExecutor(max_workers=_LISTERS) as pool:
-        for _ in range(MAX_DEPTH + 1):
-            visited += len(level)
-            if visited > MAX_FOLDERS:
-                raise _too_many(storage, f"more than {MAX_FOLDERS} folders")
-            listings = [storage.list_dir(level[0])] if len(level) == 1 else list(pool.map(storage.list_dir, level))
-            marked, level = _partitions_and_folders(level, listings)
-            partitions += marked
-            level = [folder for folder in level if skipped is None or not skipped(folder)]
-            if not level:
-                return tuple(sorted(partitions))
+    for _ in range(MAX_DEPTH + 1):
+        visited += len(level)
+        if visited > MAX_FOLDERS:
+            raise _too_many(storage, f"more than {MAX_FOLDERS} folders")
+        deeper: list[str] = []
+        for folder, (contents, folders) in zip(level, _each(storage, read, level), strict=True):
+            partitions.update((folder, item) for item in contents)
+            deeper += folders
+        level = [folder for folder in deeper if skipped is None or not skipped(folder)]
+        if not level:
+            return dict(sorted(partitions.items()))
     raise _too_many(storage, f"folders nested deeper than {MAX_DEPTH} levels")
 
 
-def _partitions_and_folders(level: Sequence[str], listings: Sequence[list[FileInfo]]) -> tuple[list[str], list[str]]:
-    """The partitions among the folders of one level, and the sub-folders of the others."""
-    partitions: list[str] = []
-    deeper: list[str] = []
-    for folder, listing in zip(level, listings, strict=True):
-        if any(info.name.startswith(PARTITION_MARKER) and not info.is_dir for info in listing):
-            partitions.append(folder)
-        else:
-            deeper += [info.path for info in listing if info.is_dir and info.name != _META_FOLDER]
-    return partitions, deeper
+def _each(storage: Storage, read: Callable[[str], _T], folders: Sequence[str]) -> Iterator[_T]:
+    """The results of reading folders, in their order; several at a time, but on a local disk, where threads cost more
+    than they save."""
+    if len(folders) == 1 or is_local(storage):
+        yield from map(read, folders)
+        return
+    with ThreadPoolExecutor(max_workers=_LISTERS) as pool:
+        yield from pool.map(read, folders)
 
 
 def creating_instants(storage: Storage, partitions: Collection[str]) -> dict[str, str]:
@@ -78,18 +111,37 @@ def creating_instants(storage: Storage, partitions: Collection[str]) -> dict[str
         return {partition: time for partition, time in times if _INSTANT.fullmatch(time)}
 
 
-def list_data_files(storage: Storage, partition: str, *, strict: bool = False) -> tuple[FileInfo, ...]:
+def list_data_files(storage: Storage, partition: str, *, strict: bool = False) -> tuple[DataFile, ...]:
     """The base and log files in a partition's folder (`.cdc` logs too), by name; () if the folder does not exist.
 
     Other files are left out, and so are files of other writers: only metadata records their instants
     (`table.files.external_names`). `strict`: TableError for a Parquet file of another writer, also in sub-folders.
     """
-    infos = storage.list_dir(partition)
-    files = [info for info in infos if not info.is_dir and parse_file_name(info.name) is not None]
+    return _data_files(storage, partition, storage.list_dir(partition), strict)
+
+
+def list_partition_files(
+    storage: Storage, partitions: Collection[str], *, strict: bool = False
+) -> dict[str, tuple[DataFile, ...]]:
+    """`list_data_files` of several partitions."""
+    names = list(partitions)
+    files = _each(storage, lambda partition: list_data_files(storage, partition, strict=strict), names)
+    return dict(zip(names, files, strict=True))
+
+
+def _data_files(storage: Storage, partition: str, infos: Iterable[FileInfo], strict: bool) -> tuple[DataFile, ...]:
+    others: list[FileInfo] = []
+    files: list[DataFile] = []
+    for info in infos:
+        name = None if info.is_dir else parse_file_name(info.name)
+        if name is None:
+            others.append(info)
+        elif not is_external(info.name):
+            ref = FileRef(info.path, info.size_bytes)
+            files.append(DataFile(partition=partition, ref=ref, name=name, listed=True))
     if strict:
-        known = {info.path for info in files}
-        _refuse_foreign(storage, [info for info in infos if info.path not in known])
-    return tuple(info for info in files if not is_external(info.name))
+        _refuse_foreign(storage, others)
+    return tuple(files)
 
 
 def _refuse_foreign(storage: Storage, infos: Sequence[FileInfo]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.positions import InstantTime
@@ -47,6 +49,7 @@ class LogName:
 
 
 _MAX_NAME = 255
+_MAX_SHARED: Final = 4096
 _BASE = re.compile(
     r"(?P<file_id>[^_./\x00]+)_(?P<token>[^_./\x00]+)_(?P<instant>[0-9]{1,24})\.(?P<extension>parquet|orc|hfile|lance)"
 )
@@ -73,17 +76,18 @@ def parse_file_name(name: str) -> BaseName | LogName | None:
         log = _LOG.fullmatch(name)
         if log is None:
             return None
-        return LogName(
-            file_id=log["file_id"],
-            instant=InstantTime(log["instant"]),
-            version=int(log["version"]),
-            write_token=log["token"] or "",
-            is_cdc=log["cdc"] is not None,
-        )
+        file_id, instant, version, token, cdc = log.groups()
+        return LogName(file_id, _instant(instant), int(version), _text(token or ""), cdc is not None)
     base = _BASE.fullmatch(name)
     if base is None:
         return None
-    return BaseName(base["file_id"], base["token"], InstantTime(base["instant"]), base["extension"])
+    file_id, token, instant, extension = base.groups()
+    return BaseName(file_id, _text(token), _instant(instant), _text(extension))
+
+
+# One object for the parts that many names have in common: most of the memory of a parsed name, and its checks.
+_instant = lru_cache(_MAX_SHARED)(InstantTime)
+_text = lru_cache(_MAX_SHARED)(str)
 
 
 def base_file_name(file_id: str, write_token: str, instant: str, extension: str = "parquet") -> str:

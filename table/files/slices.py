@@ -34,11 +34,23 @@ class DataFile:
     """Whether a listing contains the file."""
     named_by: str = ""
     """Requested time of a completed instant whose metadata names the file; '' if only a listing does."""
+    marked_path: str = ""
+    """The path in metadata of a file of another writer (`table.files.external_names`); '' for other files."""
 
     @property
     def group(self) -> GroupId:
         """The file group the file belongs to."""
         return (self.partition, self.name.file_id)
+
+    @property
+    def metadata_path(self) -> str:
+        """The file's path in metadata; of a file of another writer, it has the file's mark."""
+        return self.marked_path or self.ref.path
+
+    @property
+    def file_name(self) -> str:
+        """The last part of `metadata_path`."""
+        return self.metadata_path.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,15 +172,17 @@ def slice_group(
     bases: dict[str, DataFile] = {}
     logs: list[tuple[LogName, DataFile]] = []
     for file in files:
-        match file.name:
-            case BaseName(instant=instant):
-                if committed.holds(instant):
-                    bases[instant] = max(bases.get(instant, file), file, key=_preference)
-            case LogName(is_cdc=False) as name:
-                if committed.layout == 1 or committed.holds(name.instant):
-                    logs.append((name, file))
-    logs.sort(key=lambda item: item[0].order)
+        name = file.name
+        if isinstance(name, BaseName):
+            if committed.holds(name.instant):
+                other = bases.get(name.instant)
+                bases[name.instant] = file if other is None else max(other, file, key=_preference)
+        elif not name.is_cdc and (committed.layout == 1 or committed.holds(name.instant)):
+            logs.append((name, file))
     keys = sorted({*bases, *pending_compactions})
+    if not logs:
+        return tuple([FileSlice(key, bases.get(key), ()) for key in keys])
+    logs.sort(key=lambda item: item[0].order)
     by_key: dict[str, list[DataFile]] = {key: [] for key in keys}
     for name, file in logs:
         key = name.instant if committed.layout == 1 else _key_at(keys, committed.order_key(name.instant))
@@ -198,14 +212,18 @@ def visible_files(slices: Sequence[FileSlice], view: View, committed: CommittedI
     visible base file (of a pending or later compaction) continues the slice before it.
     """
     candidates = _candidate_slices(slices, view)
-    with_base = [place for place, item in enumerate(candidates) if item.base and is_visible(item.base, view, committed)]
-    start = with_base[-1] if with_base else 0
-    logs = [(item.key, log) for item in candidates[start:] for log in item.logs if is_visible(log, view, committed)]
-    base = candidates[start].base if with_base else None
+    newest: list[FileSlice] = []
+    base: DataFile | None = None
+    for item in reversed(candidates):
+        newest.append(item)
+        if item.base is not None and is_visible(item.base, view, committed):
+            base = item.base
+            break
+    logs = [(item.key, log) for item in reversed(newest) for log in item.logs if is_visible(log, view, committed)]
     if base is None and not logs:
         return None
-    key = logs[-1][0] if logs else candidates[start].key
-    return VisibleFiles(key, base, tuple(log for _, log in logs))
+    key = logs[-1][0] if logs else newest[-1].key
+    return VisibleFiles(key, base, tuple([log for _, log in logs]))
 
 
 def newest_base(slices: Sequence[FileSlice], view: View, committed: CommittedInstants) -> VisibleFiles | None:

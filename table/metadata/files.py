@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from penstock.proto.errors import CorruptFile
+from penstock.proto.model.files import FileRef
 from penstock.table.files.external_names import is_external, parse_external_name, stored_path
 from penstock.table.files.names import parse_file_name
-from penstock.table.storage.filesystem import FileInfo, checked_path
+from penstock.table.files.slices import DataFile
+from penstock.table.storage.filesystem import checked_path
 from penstock.table.timeline.fields import MAX_FILE_BYTES, Fields
 
 FILES: Final = "files"
@@ -32,23 +34,28 @@ def partition_paths(versions: Sequence[Fields | None]) -> frozenset[str]:
     return frozenset(checked_path("" if path == _ROOT else path) for path in _combined(versions))
 
 
-def data_files(partition: str, versions: Sequence[Fields | None]) -> tuple[FileInfo, ...]:
-    """A partition's data files by name, from its records, oldest first. `modified_ns` is 0.
+def data_files(partition: str, versions: Sequence[Fields | None]) -> tuple[DataFile, ...]:
+    """A partition's data files by name, from its records, oldest first.
 
     As in `files.listing.list_data_files`, other files are left out. A file of another writer has its marked name, which
     has the instant, and its path on storage. CorruptFile for any other name with a folder, and for a mark without an
     instant.
     """
-    files: list[FileInfo] = []
-    for name, size_bytes in sorted(_combined(versions).items()):
-        path = checked_path(f"{partition}/{name}" if partition else name)
-        folder, _, bare = name.rpartition("/")
-        external = parse_external_name(bare) if is_external(bare) else None
-        if folder != (external.folder if external else "") or (is_external(bare) and external is None):
-            raise CorruptFile(f"metadata table: got a file {name[:200]!r} in partition {partition[:200]!r}")
-        if parse_file_name(bare) is not None:
+    files: list[DataFile] = []
+    for entry, size_bytes in sorted(_combined(versions).items()):
+        path = checked_path(f"{partition}/{entry}" if partition else entry)
+        marked = is_external(entry)
+        if marked or "/" in entry:
+            folder, _, bare = entry.rpartition("/")
+            external = parse_external_name(bare)
+            if external is None or folder != external.folder:
+                raise CorruptFile(f"metadata table: got a file {entry[:200]!r} in partition {partition[:200]!r}")
+            entry = bare
+        name = parse_file_name(entry)
+        if name is not None:
+            ref = FileRef(stored_path(path) if marked else path, size_bytes)
             files.append(
-                FileInfo(name=bare, path=stored_path(path), size_bytes=size_bytes, is_dir=False, modified_ns=0)
+                DataFile(partition=partition, ref=ref, name=name, listed=True, marked_path=path if marked else "")
             )
     return tuple(files)
 
@@ -73,14 +80,14 @@ def _combined(versions: Sequence[Fields | None]) -> dict[str, int]:
             sizes.clear()
             continue
         for name, value in record.mapping("filesystemMetadata").items():
-            match value:
-                case {"isDeleted": True}:
-                    sizes.pop(name, None)
-                case {"isDeleted": False, "size": int(size_bytes)} if size_bytes >= 0:
-                    sizes[name] = max(sizes.get(name, 0), min(size_bytes, MAX_FILE_BYTES))
-                case _:
-                    raise CorruptFile(
-                        f"{record.where}, field filesystemMetadata: got {str(value)[:80]!r} for {name[:200]!r}, "
-                        "expected a size and whether it is deleted"
-                    )
+            deleted, size_bytes = (value.get("isDeleted"), value.get("size")) if isinstance(value, dict) else (None, 0)
+            if deleted is True:
+                sizes.pop(name, None)
+            elif deleted is False and isinstance(size_bytes, int) and size_bytes >= 0:
+                sizes[name] = max(sizes.get(name, 0), min(size_bytes, MAX_FILE_BYTES))
+            else:
+                raise CorruptFile(
+                    f"{record.where}, field filesystemMetadata: got {str(value)[:80]!r} for {name[:200]!r}, "
+                    "expected a size and whether it is deleted"
+                )
     return sizes

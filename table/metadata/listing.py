@@ -12,11 +12,12 @@ from typing import Final
 
 from penstock.proto.errors import PenstockError, TableError
 from penstock.table.files.external_names import ExternalFiles
+from penstock.table.files.slices import DataFile
 from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.files import ALL_PARTITIONS, FILES, data_files, files_key, partition_paths
 from penstock.table.metadata.metadata_table import MetadataTable, Unusable, Versions, indexes, open_metadata_table
 from penstock.table.partitions.pruning import PartitionPruning
-from penstock.table.storage.filesystem import FileInfo, redacted_uri
+from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
 
 FEW_PARTITIONS: Final = 8
@@ -65,7 +66,7 @@ class TableListing:
 
     def all_files(
         self, partitions: Collection[str] | None = None, pruning: PartitionPruning | None = None
-    ) -> Mapping[str, tuple[FileInfo, ...]]:
+    ) -> Mapping[str, tuple[DataFile, ...]]:
         """Partition -> its data files by name, for all partitions that `pruning` does not exclude.
 
         Nothing is excluded if a path does not match the partition fields. `partitions`: all partitions of the table, if
@@ -79,14 +80,13 @@ class TableListing:
             if files is not None:
                 return files
         if pruning is not None:
-            names = self._table.list_partitions(pruning.skipped_folders(partitions))
-            if pruning.fits(names):
-                return self._table.list_partition_files(
-                    [name for name in names if not pruning.drops(name)], strict=self._strict
-                )
-        return self._table.list_partition_files(self._table.list_partitions(), strict=self._strict)
+            skipped = pruning.skipped_folders(partitions)
+            listed = self._table.list_files(skipped, pruning.drops, strict=self._strict)
+            if pruning.fits(listed):
+                return {name: members for name, members in listed.items() if not pruning.drops(name)}
+        return self._table.list_files(strict=self._strict)
 
-    def of(self, partitions: Collection[str]) -> Mapping[str, tuple[FileInfo, ...]]:
+    def of(self, partitions: Collection[str]) -> Mapping[str, tuple[DataFile, ...]]:
         """The data files of these partitions; () for one that does not exist."""
         if self._only_metadata or (self._has_metadata and len(partitions) > self._few):
             files = self._by_metadata(partitions)
@@ -109,7 +109,7 @@ class TableListing:
 
     def _by_metadata(
         self, partitions: Collection[str] | None, pruning: PartitionPruning | None = None
-    ) -> Mapping[str, tuple[FileInfo, ...]] | None:
+    ) -> Mapping[str, tuple[DataFile, ...]] | None:
         opened = self.metadata_table()
         if opened is None:
             if self._only_metadata:
@@ -142,7 +142,7 @@ def _not_excluded(opened: MetadataTable, pruning: PartitionPruning) -> Collectio
     return [name for name in known if not pruning.drops(name)] if pruning.fits(known) else known
 
 
-def _listed(opened: MetadataTable, partitions: Collection[str] | None) -> Mapping[str, tuple[FileInfo, ...]]:
+def _listed(opened: MetadataTable, partitions: Collection[str] | None) -> Mapping[str, tuple[DataFile, ...]]:
     """The data files of the partitions (None: all), from the metadata table."""
     if partitions is None:
         records = opened.records(FILES, None)
@@ -154,5 +154,5 @@ def _listed(opened: MetadataTable, partitions: Collection[str] | None) -> Mappin
     }
 
 
-def _files_of(partition: str, known: Collection[str], records: Versions) -> tuple[FileInfo, ...]:
+def _files_of(partition: str, known: Collection[str], records: Versions) -> tuple[DataFile, ...]:
     return data_files(partition, records.get(files_key(partition), ())) if partition in known else ()

@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.proto.errors import CorruptFile, TableError
 from penstock.proto.model.splits import FileRef
 from penstock.table.config.properties import META_FOLDER, TableProperties, load_properties
-from penstock.table.files.names import LogName, parse_file_name
+from penstock.table.files.names import LogName
 from penstock.table.files.slices import (
     CommittedInstants,
     DataFile,
@@ -32,7 +32,7 @@ from penstock.table.hudi_table import HudiTable
 from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_blocks
 from penstock.table.log.deletes import decode_deletes
 from penstock.table.metadata.folder import FolderStorage
-from penstock.table.metadata.records import RecordReaders
+from penstock.table.metadata.records import RecordReaders, StoredRecords
 from penstock.table.metadata.validity import ValidBlocks, first_not_recorded, pending_instants
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
@@ -51,8 +51,6 @@ _SCHEMA: Final = b"schema"
 
 Versions = Mapping[str, Sequence[Fields | None]]
 """Key -> its records, oldest first; None where the key was deleted."""
-
-_Records = dict[str, list[Fields | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,8 @@ class MetadataTable:
         self._readers = RecordReaders()
 
     def records(self, partition: str, keys: Collection[str] | None) -> Versions:
-        """The records of these keys in a metadata partition (None: all keys); a key without records is left out.
+        """The records of these keys in a metadata partition (None: all keys); a key without records is left out. They
+        are decoded when they are requested (`StoredRecords`).
 
         Looks every key up in every file group, as only the writer determines the group of a key. CorruptFile for
         damaged files, TableError for a log compaction or a log block other than HFile.
@@ -110,7 +109,7 @@ class MetadataTable:
         files = self._files(partition)
         valid = ValidBlocks(self._committed(files), self._pending)
         row_keys = None if keys is None else {key.encode() for key in keys}
-        records: _Records = {}
+        records = StoredRecords()
         for visible in self._visible(files, valid.committed):
             self._read_group(visible, valid, row_keys, records)
         return records
@@ -129,7 +128,7 @@ class MetadataTable:
                 yield visible
 
     def _read_group(
-        self, visible: VisibleFiles, valid: ValidBlocks, row_keys: Collection[bytes] | None, records: _Records
+        self, visible: VisibleFiles, valid: ValidBlocks, row_keys: Collection[bytes] | None, records: StoredRecords
     ) -> None:
         with ThreadPoolExecutor(max_workers=_READERS) as pool:
             logs = pool.map(self._read_log, [log.ref.path for log in visible.logs])
@@ -143,23 +142,21 @@ class MetadataTable:
             where = self._where(f"{item.file}, block at byte {item.block.offset}")
             if item.block.kind is BlockKind.DELETE:
                 for key in self._deleted_keys(item, content):
-                    if key in records:
-                        records[key].append(None)
+                    records.delete(key)
             elif len(content):
                 source = pa.BufferReader(pa.py_buffer(content))
                 self._add_records(HFile(source, where), item.block.header.schema_json, where, row_keys, records)
 
     def _add_records(
-        self, file: HFile, schema_json: str, where: str, row_keys: Collection[bytes] | None, records: _Records
+        self, file: HFile, schema_json: str, where: str, row_keys: Collection[bytes] | None, records: StoredRecords
     ) -> None:
-        """Adds the file's records of the row keys, decoded with the block's schema, else with that in the file."""
+        """Adds the file's records of the row keys, with the block's schema, else that in the file, as their decoder."""
         if not file.entry_count:
             return
         text = schema_json or file.info().get(_SCHEMA, b"").decode("utf-8", "replace")
         read = self._readers.of(text, where)
         for row, value in file.scan() if row_keys is None else file.lookup(row_keys):
-            record = read(value) if value else None
-            records.setdefault(row.decode("utf-8", "replace"), []).append(record)
+            records.add(row.decode("utf-8", "replace"), value, read)
 
     def _base(self, ref: FileRef) -> HFile:
         where = self._where(ref.path)
@@ -205,15 +202,9 @@ class MetadataTable:
         )
         yield from decode_deletes(content, place).keys.to_pylist()
 
-    def _files(self, partition: str) -> list[DataFile]:
+    def _files(self, partition: str) -> tuple[DataFile, ...]:
         """Base and log files in the folder of a metadata partition. CorruptFile if there are none."""
-        files: list[DataFile] = []
-        for info in self._table.storage.list_dir(partition):
-            name = None if info.is_dir else parse_file_name(info.name)
-            if name is not None:
-                files.append(
-                    DataFile(partition=partition, ref=FileRef(info.path, info.size_bytes), name=name, listed=True)
-                )
+        files = self._table.list_partition(partition)
         if not files:
             raise CorruptFile(f"{self._where(partition)} has no files, although the table's properties name it")
         return files

@@ -7,7 +7,7 @@ numbers keep their stored value.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import fastavro
@@ -57,6 +57,35 @@ class RecordReaders:
         if reader is None:
             reader = self._known[schema_json] = RecordReader(schema_json, where)
         return reader.read
+
+
+class StoredRecords(Mapping[str, Sequence[Fields | None]]):
+    """Key -> its records, oldest first; None where the key was deleted.
+
+    A value is decoded whenever it is requested, because the decoded records of a large table take several times the
+    memory of the stored ones. CorruptFile for a value that is not one record.
+    """
+
+    def __init__(self) -> None:
+        self._stored: dict[str, list[tuple[Callable[[bytes], Fields], bytes] | None]] = {}
+
+    def add(self, key: str, value: bytes, read: Callable[[bytes], Fields]) -> None:
+        """Adds a record of the key, newer than the others; `read` decodes it. b'' is a deletion."""
+        self._stored.setdefault(key, []).append((read, value) if value else None)
+
+    def delete(self, key: str) -> None:
+        """Adds a deletion of the key, if it has records."""
+        if key in self._stored:
+            self._stored[key].append(None)
+
+    def __getitem__(self, key: str) -> list[Fields | None]:
+        return [None if item is None else item[0](item[1]) for item in self._stored[key]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stored)
+
+    def __len__(self) -> int:
+        return len(self._stored)
 
 
 def _without_logical_types(schema: object) -> Any:

@@ -32,6 +32,7 @@ class PartitionPruning:
         self._fields = tuple(fields)
         self._types = {name: schema.field(name).type for name in self._fields}
         self._may_match = MayMatch(predicate)
+        self._dropped: dict[str, bool] = {}
 
     def fits(self, partitions: Collection[str]) -> bool:
         """Whether each of these paths matches the partition fields."""
@@ -39,8 +40,11 @@ class PartitionPruning:
 
     def drops(self, partition: str) -> bool:
         """Whether the filter is true for no row of a partition."""
-        values = partition_values(partition, self._fields)
-        return values is not None and not self._may_match(self._exact(values))
+        dropped = self._dropped.get(partition)
+        if dropped is None:
+            values = partition_values(partition, self._fields)
+            dropped = self._dropped[partition] = values is not None and not self._may_match(self._exact(values))
+        return dropped
 
     def drops_below(self, folder: str) -> bool:
         """Whether the filter is true for no row of any matching partition that is this folder or inside it."""

@@ -190,8 +190,10 @@ def _without_scheme(path: str, partition: str) -> str:
     Hudi 1.2.0 writes the former on version 6 for a log file that it takes from a marker, such as that of a rolled back
     attempt, if the partition path is not a valid URI (it has a space).
     """
-    scheme, colon, rest = path.partition(":")
-    has_scheme = colon and scheme.isascii() and scheme.isalpha() and rest.rpartition("/")[0] == partition != ""
+    if ":" not in path:
+        return path
+    scheme, _, rest = path.partition(":")
+    has_scheme = scheme.isascii() and scheme.isalpha() and rest.rpartition("/")[0] == partition != ""
     return rest if has_scheme else path
 
 
@@ -234,7 +236,10 @@ def _compacted_logs(stat: Fields) -> CompactedLogs | None:
 
 
 def _change_logs(partition: str, stat: Fields) -> dict[str, int]:
-    sizes = Fields(stat.mapping("cdcStats"), stat.where, f"{stat.path}cdcStats.")
+    values = stat.mapping("cdcStats")
+    if not values:
+        return {}
+    sizes = Fields(values, stat.where, f"{stat.path}cdcStats.")
     logs: dict[str, int] = {}
     for path in sizes.values:
         checked = _without_scheme(sizes.checked("path", path), partition)

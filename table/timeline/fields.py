@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from penstock.proto.errors import CorruptFile
 from penstock.table.parquet.checks import MAX_FILE_ROWS
-from penstock.table.storage.filesystem import checked_path
+from penstock.table.storage.filesystem import checked_path, is_plain_path
 
 _INT64_END = 2**63
 MAX_FILE_BYTES = 2**46
@@ -57,7 +57,7 @@ class Fields:
 
     def file_names(self, name: str) -> tuple[str, ...]:
         """A list of file names without folders; () if absent or null."""
-        return tuple(self.bare(name, item) for item in self.texts(name))
+        return tuple([self.bare(name, item) for item in self.texts(name)])
 
     def file_name(self, name: str) -> str:
         """A file name without folders; '' if absent or null."""
@@ -66,7 +66,7 @@ class Fields:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of strings; () if absent or null."""
-        return tuple(self._as_text(name, item) for item in self.items(name))
+        return tuple([self._as_text(name, item) for item in self.items(name)])
 
     def number(self, name: str) -> int:
         """A 64-bit whole number; 0 if absent or null."""
@@ -83,7 +83,14 @@ class Fields:
         A larger number is reduced to MAX_FILE_ROWS instead of refused: Hudi reads such a table, and no row depends on
         it.
         """
-        return _within(self.number(name), MAX_FILE_ROWS)
+        value = self.values.get(name)
+        if value is None:
+            return 0
+        return (
+            value
+            if type(value) is int and -MAX_FILE_ROWS <= value <= MAX_FILE_ROWS
+            else _within(self.number(name), MAX_FILE_ROWS)
+        )
 
     def file_bytes(self, name: str) -> int:
         """The size of one file in bytes; otherwise as `count`, with the limit MAX_FILE_BYTES."""
@@ -149,6 +156,8 @@ class Fields:
 
     def checked(self, name: str, path: str) -> str:
         """The path, if it stays under the base path (`checked_path`); else CorruptFile with the field."""
+        if is_plain_path(path):
+            return path
         try:
             return checked_path(path)
         except CorruptFile as error:

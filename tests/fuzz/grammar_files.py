@@ -303,7 +303,7 @@ def _decode_hfile(data: bytes, _context: Any) -> Any:
     entries = {}
     for row, value in cells:
         files = data_files("p", [reader.read(value)])
-        entries[row.decode("utf-8", "replace")] = {info.name: info.size_bytes for info in files}
+        entries[row.decode("utf-8", "replace")] = {file.file_name: file.ref.size_bytes for file in files}
     return entries
 
 

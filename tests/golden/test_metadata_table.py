@@ -88,7 +88,7 @@ def opened(path: pathlib.Path) -> tuple[HudiTable, MetadataTable]:
 def sizes(table: HudiTable, *, metadata: bool) -> dict[str, int]:
     """Every data file with its size."""
     result = TableListing(table, table.timeline(), metadata=metadata, few_partitions=0)
-    files = {info.path: info.size_bytes for infos in result.all_files().values() for info in infos}
+    files = {file.ref.path: file.ref.size_bytes for listed in result.all_files().values() for file in listed}
     assert result.from_metadata is metadata
     return files
 
@@ -152,7 +152,16 @@ def test_metadata_table_is_read_once_per_plan_for_the_needed_partitions(
         return real(self, partition, keys)
 
     monkeypatch.setattr(MetadataTable, "records", records)
-    monkeypatch.setattr(HudiTable, "list_partition", lambda *_: pytest.fail("a folder was listed"))
+    list_partition = HudiTable.list_partition
+
+    def of_metadata_table(self: HudiTable, partition: str, *, strict: bool = False) -> Any:
+        if not self.storage.base_path.endswith("/.hoodie/metadata"):
+            pytest.fail("a folder was listed")
+        return list_partition(self, partition, strict=strict)
+
+    monkeypatch.setattr(HudiTable, "list_partition", of_metadata_table)
+    for name in ("list_partition_files", "list_files"):
+        monkeypatch.setattr(HudiTable, name, lambda *_, **__: pytest.fail("folders were listed"))
     path = golden.table("B_v9_colstats_mor")
     entries = [entry for entry in counted_entries() if entry.case == "B_v9_colstats_mor"]
     for entry in entries:

@@ -45,7 +45,7 @@ def test_hudi_reads_a_maintained_table_and_goes_on(hudi: Any, tmp_path: pathlib.
             lake.check(f"maintenance after write {number}", as_of=tuple(sorted(lake.states)[-2:]))
     assert done["clean"] >= 3 and done["archive"] >= 2 and (done["compact"] >= 4) is (kind == "merge_on_read"), done
     files = [
-        info for partition in open_table(path).list_partitions() for info in open_table(path).list_partition(partition)
+        file for partition in open_table(path).list_partitions() for file in open_table(path).list_partition(partition)
     ]
     assert len(files) <= 3 * 3 * 3, "three cities, three states, a base file and its logs"
     assert len(open_table(path).timeline().completed_writes) <= 9

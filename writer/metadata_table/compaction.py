@@ -47,7 +47,7 @@ def compacted_if_due(metadata: WritableMetadata, data: Timeline, new_time: NewTi
     instant = pending[0].requested_time if pending else new_time(metadata.timeline)
     table = MetadataTable(metadata.table, _as_of(metadata.timeline, instant), pending_instants(data))
     try:
-        records = table.records(FILES, None)
+        records = dict(table.records(FILES, None))  # decoded before the plan is written: damage leaves no trace
     except CorruptFile:
         raise
     except TableError:  # log compactions of a writer of Hudi

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 
-from penstock.table.files.names import parse_file_name
 from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.validity import pending_instants
 from penstock.table.storage.filesystem import redacted_uri
@@ -25,7 +24,7 @@ log = logging.getLogger("penstock.writer")
 def check_no_other_files(table: HudiTable) -> None:
     """TableError if a table with a metadata table has files of other writers: only its metadata table records them."""
     if ListedPartitions.of(table.properties).exists:
-        table.list_partition_files(table.list_partitions(), strict=True)
+        table.list_files(strict=True)
 
 
 def remove_before_restore(table: HudiTable, storage: WritableStorage) -> bool:
@@ -60,12 +59,11 @@ def create_after_restore(table: HudiTable, storage: WritableStorage, timeline: T
     """
     pending = pending_instants(timeline)
     listing = {}
-    for partition, files in table.list_partition_files(table.list_partitions()).items():
-        names = {info: parse_file_name(info.name) for info in files}
+    for partition, files in table.list_files().items():
         listing[partition] = {
-            info.name: info.size_bytes
-            for info, name in names.items()
-            if info.size_bytes and name is not None and name.instant not in pending
+            file.file_name: file.ref.size_bytes
+            for file in files
+            if file.ref.size_bytes and file.name.instant not in pending
         }
     create_metadata_table(storage, table.properties.name, listing, new_time(timeline))
     for item in timeline.savepoints:

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterable, Mapping
 from penstock.engine.table_services.cleaning.clean_inputs import (
     archived_writes,
     cleaning_facts,
-    data_files,
     pending_cleans,
     reads_archived_writes,
 )
@@ -74,7 +73,7 @@ def plan_clean(
     empty: list[str] = []
     partitions = serviced.partitions or _partitions(table, timeline, earliest, savepoints, policy)
     for partition in partitions:
-        present = data_files(table, partition)
+        present = table.list_partition(partition)
         names = files_to_delete(present, facts, policy, retained.protected_from)
         if names:
             files[partition] = names
@@ -218,7 +217,7 @@ def _check_needed(
     reads_archived = reads_archived_writes(table, timeline, oldest_reader)
     protected_from = needed_from(timeline, oldest_reader, reads_archived=reads_archived)
     for partition, names in plan.files.items():
-        reasons: Mapping[str, str] = needed_files(data_files(table, partition), facts, protected_from)
+        reasons: Mapping[str, str] = needed_files(table.list_partition(partition), facts, protected_from)
         for name in names:
             if name in reasons:
                 path = timeline_path(

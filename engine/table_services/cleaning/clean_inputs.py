@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.proto.errors import InvariantViolation
-from penstock.proto.model.files import FileRef
 from penstock.proto.model.positions import InstantTime, Position
-from penstock.table.files.names import parse_file_name
-from penstock.table.files.slices import CommittedInstants, DataFile, GroupId
+from penstock.table.files.slices import CommittedInstants, GroupId
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import FileInfo
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import WRITE_ACTIONS, Action, Instant
 from penstock.writer.table_services.cleaning import CleaningFacts
@@ -63,18 +59,6 @@ def _clustering_inputs(table: HudiTable, timeline: Timeline) -> Mapping[GroupId,
     return {
         group: item.requested_time for item in reversed(pending) for group in table.requested_replace(item).input_groups
     }
-
-
-def data_files(table: HudiTable, partition: str) -> list[DataFile]:
-    """The data files in a partition's folder."""
-    return [_data_file(partition, info) for info in table.list_partition(partition)]
-
-
-def _data_file(partition: str, info: FileInfo) -> DataFile:
-    name = parse_file_name(info.name)
-    if name is None:
-        raise InvariantViolation(f"{info.path} is no data file")
-    return DataFile(partition=partition, ref=FileRef(info.path, info.size_bytes), name=name, listed=True)
 
 
 def pending_cleans(timeline: Timeline) -> tuple[Instant, ...]:

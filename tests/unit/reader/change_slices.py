@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,11 +116,23 @@ class ChangeFolder:
         **changed: Any,
     ) -> pa.Table:
         """The changes of steps given as (instant's number, source); `known` are instants besides those of steps."""
-        numbers = sorted({*known, *(number for number, _ in sources)})
-        scan = self.scan(form, map(instant, numbers), **changed)
+        scan = self.scan_of(sources, form, known, **changed)
         split = self.split([step(number, source) for number, source in sources])
         batches = [part.batch for part in read_split(scan, split, start=start, options=options)]
         return pa.Table.from_batches(batches, output_schema(scan))
+
+    def batches(self, *sources: tuple[int, ChangeSource]) -> Iterator[pa.RecordBatch]:
+        """The same, one batch after the other."""
+        split = self.split([step(number, source) for number, source in sources])
+        for part in read_split(self.scan_of(sources, ChangeFormat.ROWS, ()), split):
+            yield part.batch
+
+    def scan_of(
+        self, sources: Iterable[tuple[int, ChangeSource]], form: ChangeFormat, known: Iterable[int], **changed: Any
+    ) -> Scan:
+        """The scan of these steps."""
+        numbers = sorted({*known, *(number for number, _ in sources)})
+        return self.scan(form, map(instant, numbers), **changed)
 
 
 def step(number: int, source: ChangeSource, *, place: int = 0) -> ChangeStep:

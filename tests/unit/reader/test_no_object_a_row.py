@@ -39,6 +39,16 @@ FIELDS: dict[str, Any] = {
     "name": "string",
     "price": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2},
     "at": {"type": "long", "logicalType": "timestamp-micros"},
+    "home": {"type": "record", "name": "home", "fields": [{"name": "street", "type": ["null", "string"]}]},
+    "lines": {
+        "type": "array",
+        "items": {
+            "type": "record",
+            "name": "line",
+            "fields": [{"name": "sku", "type": "string"}, {"name": "count", "type": ["null", "int"]}],
+        },
+    },
+    "tags": {"type": "map", "values": ["null", "string"]},
 }
 SLACK = 150
 """Additional objects allowed for caches; a list with one value per row would be thousands."""
@@ -93,6 +103,9 @@ def row(number: int, place: int, key: int, ts: int) -> dict[str, Any]:
         "name": f'name "{key % 50}"',
         "price": Decimal(key).scaleb(-2),
         "at": 1_760_000_000_000_000 + key,
+        "home": {"street": None if key % 3 else f"street {key}"},
+        "lines": [{"sku": f"sku {item}", "count": None if item else key} for item in range(key % 3)],
+        "tags": {"a": None, "b": "text"} if key % 2 else {},
     }
 
 

@@ -72,7 +72,7 @@ def test_every_table_loads(golden: Any, case: str) -> None:
     named = _check_timeline(table)
     partitions = table.list_partitions()
     assert {partition for partition, _ in named} <= set(partitions)
-    listed = {info.path for partition in partitions for info in table.list_partition(partition)}
+    listed = {file.ref.path for partition in partitions for file in table.list_partition(partition)}
     assert listed and {path for _, path in named if path} & listed
 
 
@@ -149,5 +149,5 @@ def test_nothing_assumes_a_local_path(golden: Any, case: str) -> None:
     commits = [[table.commit(i) for i in table.timeline().completed_writes] for table in (far, near)]
     assert commits[0] == commits[1]
     for partition in near.list_partitions():
-        paths = [[info.path for info in table.list_partition(partition)] for table in (far, near)]
+        paths = [[file.ref.path for file in table.list_partition(partition)] for table in (far, near)]
         assert paths[0] == paths[1]

@@ -157,7 +157,7 @@ def test_partitions_and_files(built: Built) -> None:
     (built.base / "p=a/.hoodie_partition_metadata").write_text("")
     (built.base / "p=a/f-0_0-1-2_001.parquet").write_text("xy")
     assert table.list_partitions() == ("p=a",)
-    assert [(i.path, i.size_bytes) for i in table.list_partition("p=a")] == [("p=a/f-0_0-1-2_001.parquet", 2)]
+    assert [(i.ref.path, i.ref.size_bytes) for i in table.list_partition("p=a")] == [("p=a/f-0_0-1-2_001.parquet", 2)]
     with pytest.raises(CorruptFile, match="refused"):
         table.list_partition("../x")
 

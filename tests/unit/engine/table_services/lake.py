@@ -64,7 +64,7 @@ class Lake:
 
     def files(self, city: str = "oslo") -> list[str]:
         """The data files of a partition."""
-        return sorted(info.name for info in self.table.list_partition(city))
+        return sorted(file.file_name for file in self.table.list_partition(city))
 
     def timeline_files(self) -> list[str]:
         folder = self.path / self.table.properties.timeline_folder

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.engine.table_services.cleaning import clean_executor
 from penstock.engine.table_services.cleaning.clean_executor import carry_out
-from penstock.engine.table_services.cleaning.clean_inputs import cleaning_facts, data_files
+from penstock.engine.table_services.cleaning.clean_inputs import cleaning_facts
 from penstock.engine.table_services.serviced_table import ServicedTable
 from penstock.table.config.properties import load_properties
 from penstock.table.files.names import parse_file_name
@@ -106,7 +106,7 @@ def test_plan_is_that_of_hudi(
     )
     facts = cleaning_facts(table)
     for partition, names in plan.files.items():
-        needed = needed_files(data_files(table, partition), facts)
+        needed = needed_files(table.list_partition(partition), facts)
         assert needed and not {*names} & {*needed}
     check_carried_out(golden.table(name), serviced, plan)
 

@@ -19,11 +19,10 @@ from penstock.enumerator.planning.table_state import TableSchema, TableState
 from penstock.proto.errors import PositionExpired
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import PlanRequest, Query
-from penstock.proto.model.splits import Plan, RowsOf, Split
+from penstock.proto.model.splits import FileRef, Plan, RowsOf, Split
 from penstock.table.config.properties import parse_table_properties
 from penstock.table.files.names import LogName, parse_file_name
-from penstock.table.files.slices import CommittedInstants
-from penstock.table.storage.filesystem import FileInfo
+from penstock.table.files.slices import CommittedInstants, DataFile
 from penstock.table.timeline.active import build_timeline
 from penstock.table.timeline.archive import Archive
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
@@ -39,6 +38,13 @@ SCHEMA = TableSchema.parse(
     ),
     "model",
 )
+
+
+def listed_file(partition: str, name: str, size_bytes: int) -> DataFile:
+    """A data file as a listing returns it."""
+    parsed = parse_file_name(name)
+    assert parsed is not None
+    return DataFile(partition=partition, ref=FileRef(f"{partition}/{name}", size_bytes), name=parsed, listed=True)
 
 
 def text(tick: int) -> str:
@@ -349,11 +355,7 @@ class ModelTable:
             selected = None if selected is None or selection.groups is None else selected | set(selection.groups)
         if selected is not None and self.stamping:
             selected |= written_groups(facts, selections, {"p"})
-        listed = [
-            FileInfo(name=path[2:], path=path, size_bytes=10, is_dir=False, modified_ns=0)
-            for path in self.files
-            if path not in cleaned
-        ]
+        listed = [listed_file("p", path[2:], 10) for path in self.files if path not in cleaned]
         created = {"p": min((text(done.requested) for done in self.instants if done.stats), default="999999")}
         facts = checked_against(facts, {"p": listed}, created if needs_every_partition(query, facts) else {}, query)
         removed = [CleanedFile("p", path[2:], "999999") for path in cleaned] if cleans_known else []

@@ -13,12 +13,14 @@ from penstock.enumerator.planning.selection import TimelineFacts, reaches_back, 
 from penstock.proto.errors import PositionExpired
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Incremental, Query, Snapshot, SnapshotAsOf
-from penstock.table.storage.filesystem import FileInfo
+from penstock.table.files.names import parse_file_name
+from penstock.table.files.slices import DataFile
 from penstock.table.timeline.active import build_timeline
 from penstock.table.timeline.archive import Archive
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Instant, parse_instant_file
 from penstock.table.timeline.services.plans import CleanMetadata
+from tests.unit.enumerator.planning.planner_model import listed_file
 
 
 def stat(group: str, instant: str, prev: str = "") -> WriteStat:
@@ -54,8 +56,8 @@ def as_of(time: str) -> SnapshotAsOf:
     return SnapshotAsOf(InstantTime(time))
 
 
-def listing(*names: str) -> dict[str, list[FileInfo]]:
-    return {"p": [FileInfo(name=n, path=f"p/{n}", size_bytes=1, is_dir=False, modified_ns=0) for n in names]}
+def listing(*names: str) -> dict[str, list[DataFile]]:
+    return {"p": [listed_file("p", name, 1) for name in names if parse_file_name(name) is not None]}
 
 
 def layout_1(lost: bool = False) -> TimelineFacts:

@@ -183,18 +183,18 @@ class TestMissingFiles:
         self, golden: Golden, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         table = open_table(str(golden.table("B_v9_inc_cow")))
-        real, calls = HudiTable.list_partition, []
+        real, calls = HudiTable.list_files, []
 
-        def once(self: HudiTable, partition: str, **asked: bool) -> Any:
-            calls.append(partition)
+        def once(self: HudiTable, *folders: Any, **asked: bool) -> Any:
+            calls.append(folders)
             if len(calls) == 1:
                 raise StorageError("a timeline file is gone")
-            return real(self, partition, **asked)
+            return real(self, *folders, **asked)
 
-        monkeypatch.setattr(HudiTable, "list_partition", once)
+        monkeypatch.setattr(HudiTable, "list_files", once)
         assert plan_request(table, "t", PlanRequest(table="t", query=Snapshot())).splits
         calls.clear()
-        monkeypatch.setattr(HudiTable, "list_partition", lambda *_, **__: once_and_for_all())
+        monkeypatch.setattr(HudiTable, "list_files", lambda *_, **__: once_and_for_all())
         with pytest.raises(StorageError):
             plan_request(table, "t", PlanRequest(table="t", query=Snapshot()))
 

@@ -8,9 +8,9 @@ import pytest
 from penstock.enumerator.planning.file_inventory import CleanedFile, files_of_groups
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.model.positions import InstantTime
-from penstock.table.storage.filesystem import FileInfo
 from penstock.table.timeline.active import build_timeline
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
+from tests.unit.enumerator.planning.planner_model import listed_file
 
 LOG, BASE, OLDER = ".f-0_001.log.1_0-1-2", "f-0_0-1-2_001.parquet", "f-0_0-1-1_000.parquet"
 
@@ -55,19 +55,14 @@ def facts(*stats: WriteStat) -> TimelineFacts:
     [(100, 150, True, 150), (100, 90, True, 100), (100, 150, False, 100), (100, None, True, 100)],
 )
 def test_log_has_the_greater_size_if_sizes_may_lag(listed: int, stated: int | None, lag: bool, expected: int) -> None:
-    listing = {
-        "p": [
-            FileInfo(name=name, path=f"p/{name}", size_bytes=listed, is_dir=False, modified_ns=0)
-            for name in (LOG, BASE)
-        ]
-    }
+    listing = {"p": [listed_file("p", name, listed) for name in (LOG, BASE)]}
     stats = [] if stated is None else [stat(LOG, stated), stat(BASE, stated)]
     result = files_of_groups(facts(*stats), listing, (), None, sizes_may_lag=lag)
     assert {file.ref.path: file.ref.size_bytes for file in result} == {f"p/{LOG}": expected, f"p/{BASE}": listed}
 
 
 def test_files_of_pruned_partitions_are_left_out_whatever_names_them() -> None:
-    listing = {"p": [FileInfo(name=BASE, path=f"p/{BASE}", size_bytes=1, is_dir=False, modified_ns=0)]}
+    listing = {"p": [listed_file("p", BASE, 1)]}
     cleaned = [CleanedFile("p", OLDER, "003")]
     known = facts(stat(LOG, 5))
     result = files_of_groups(known, listing, cleaned, None)

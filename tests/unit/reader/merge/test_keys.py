@@ -76,3 +76,26 @@ def test_positions_are_numbers_and_keys_are_checked() -> None:
     assert (matches.rows.tolist(), matches.numbers.tolist()) == ([2], [2])
     with pytest.raises(CorruptBlock, match=r"table t: .*rows 3 and 5"):
         table.match(pa.array(["d", "e", "another"]), 3)
+
+
+def test_positions_match_selected_base_rows() -> None:
+    """As they match all rows, and a record at another row of the selection, or at none of it, is detected."""
+    table, _ = number_positions([np.array([0, 2, 5])], [pa.array(["a", "c", "f"])], "table t")
+    selected = np.array([2, 3, 5])
+    matches = table.match_among(np.array([0, 1]), pa.array(["c", "d", "f"]), selected)
+    assert (matches.rows.tolist(), matches.numbers.tolist()) == ([0], [1])
+    with pytest.raises(CorruptBlock, match=r"table t: .*rows 2 and 5"):
+        table.match_among(np.array([0, 1]), pa.array(["c", "d", "another"]), selected)
+    for chosen, is_right in ((["c", "f", "nosuch"], True), (["a"], False)):
+        keys, _ = number_keys([pa.array(chosen)])
+        if is_right:
+            table.check_selection(keys, selected)
+        else:
+            with pytest.raises(CorruptBlock, match=r"rows 0 and 0"):
+                table.check_selection(keys, selected)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_table_has_the_key_of_each_number(compiled: bool) -> None:
+    table, numbers = number_keys([pa.array(["b", "a", "b"]), pa.array(["c"], pa.large_string())], compiled=compiled)
+    assert table.keys.take(pa.array(numbers)).to_pylist() == ["b", "a", "b", "c"]

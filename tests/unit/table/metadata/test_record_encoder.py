@@ -64,7 +64,7 @@ def test_changes_of_instants_give_their_listing(instants: list[list[PartitionFil
     assert partition_paths(versions.get(ALL_PARTITIONS, ())) == expected.keys()
     for partition, files in expected.items():
         found = data_files(partition, versions.get(files_key(partition), ()))
-        assert {info.name: info.size_bytes for info in found} == files
+        assert {file.file_name: file.ref.size_bytes for file in found} == files
     assert listing_of(versions) == expected
     base = {key: [record] for key, record in records(encode_listing(expected, SCHEMA, "file")).items()}
     assert listing_of(base) == expected

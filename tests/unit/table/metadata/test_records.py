@@ -32,7 +32,7 @@ def files(**changes: int | None) -> Fields:
 
 
 def sizes(*versions: Fields | None) -> dict[str, int]:
-    return {info.name: info.size_bytes for info in data_files("p", versions)}
+    return {file.file_name: file.ref.size_bytes for file in data_files("p", versions)}
 
 
 class TestFiles:
@@ -47,8 +47,8 @@ class TestFiles:
 
     def test_paths_are_under_the_partition_and_other_files_left_out(self) -> None:
         odd = Fields({"filesystemMetadata": {"_SUCCESS": {"size": 1, "isDeleted": False}}}, "record")
-        assert [info.path for info in data_files("p=a", [files(base=1), odd])] == [f"p=a/{BASE}"]
-        assert [info.path for info in data_files("", [files(base=1)])] == [BASE]
+        assert [file.ref.path for file in data_files("p=a", [files(base=1), odd])] == [f"p=a/{BASE}"]
+        assert [file.ref.path for file in data_files("", [files(base=1)])] == [BASE]
         assert (files_key(""), files_key("p=a")) == (".", "p=a")
 
     @pytest.mark.parametrize("name", ["../x", "a/b.parquet", "/etc/x", "", "a\0b"])
@@ -64,7 +64,7 @@ class TestFiles:
     def test_files_of_other_writers_lie_where_they_were_written(self) -> None:
         names = ["a.parquet_001_hudiext", "sub/b.parquet_002_fg%3Dsub_hudiext"]
         record = Fields({"filesystemMetadata": {name: {"size": 1, "isDeleted": False} for name in names}}, "r")
-        result = {info.path: info.name for info in data_files("p", [record])}
+        result = {file.ref.path: file.file_name for file in data_files("p", [record])}
         assert result == {"p/a.parquet": names[0], "p/sub/b.parquet": "b.parquet_002_fg%3Dsub_hudiext"}
 
     @pytest.mark.parametrize("name", ["s/b.parquet_2_fg%3Dsub_hudiext", "b.parquet_2_fg%3Dsub_hudiext", "x_hudiext"])

@@ -18,7 +18,7 @@ def listings(path: pathlib.Path) -> tuple[dict[str, int], dict[str, int]]:
     found = []
     for metadata in (True, False):
         listing = TableListing(table, table.timeline(), metadata=metadata, few_partitions=0)
-        files = {info.path: info.size_bytes for infos in listing.all_files().values() for info in infos}
+        files = {one.ref.path: one.ref.size_bytes for members in listing.all_files().values() for one in members}
         assert listing.from_metadata is metadata, listing.fallback
         found.append(files)
     return found[0], found[1]

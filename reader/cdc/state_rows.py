@@ -1,14 +1,14 @@
-"""Compares two states of a group over one base file, right before and right after a commit that wrote logs.
+"""Reads the rows of some keys in one or two states of a group over one base file.
 
-The base file is decoded once for both states. Only rows of keys that the commit touched are compared, and base rows
-that are in both states are never copied. `compared` decides which of the remaining rows are equal, and pairs old with
-new rows.
+The base file is read once for both states, or not at all if an earlier step of the split selected these rows
+(`base_rows`). `differing_rows` leaves out base rows that are in both states, and never copies them. `compared` decides
+which of the remaining rows are equal, and pairs old with new rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
@@ -16,12 +16,11 @@ import pyarrow as pa
 
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.files import SliceFiles
-from penstock.proto.model.splits import Origin, WholeFile, WholeRecords
-from penstock.reader.base.file import BaseFile
-from penstock.reader.base.split_file import open_base
-from penstock.reader.cdc.states import States
+from penstock.proto.model.splits import Origin, Scan, WholeRecords
+from penstock.reader.cdc.base_rows import BaseRows, Selection
+from penstock.reader.cdc.states import States, rows_of_keys
 from penstock.reader.log.scanner import read_log
-from penstock.reader.merge.keys import Matches, RecordTable, check_positions
+from penstock.reader.merge.keys import Matches, PositionTable, RecordTable, check_positions
 from penstock.reader.merge.stream import Merge, MergeSpec
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.emit import BatchFinisher
@@ -36,7 +35,7 @@ class StateRows:
     rows: pa.Table | None
     """The rows; None if there are none."""
     numbers: np.ndarray
-    """The number of each row's key among the touched keys."""
+    """The number of each row's key among the chosen keys."""
 
 
 def differing_rows(
@@ -44,7 +43,7 @@ def differing_rows(
 ) -> tuple[StateRows, StateRows] | None:
     """(rows of the state before, rows of the state after) whose key is in `keys`, without base rows that are in both.
 
-    None if the states must be read one by one: records fill each other's gaps, or rows do not store their keys. Memory
+    None if records fill each other's gaps, or rows do not store their keys: then rows of one version may differ. Memory
     grows with these rows and the logs, not with the base file. Errors as for reading a slice.
     """
     if states.scan.key_fields or not isinstance(states.scan.fill, WholeRecords):
@@ -53,21 +52,35 @@ def differing_rows(
     new = _Side(states.slice_context(after, states.after_scan(columns)), keys)
     if old.fills_gaps or new.fills_gaps:
         return None
-    if after.base is not None:
-        _stream_base(states, after, (old, new), keys)
+    _read_base(states, (old, new), keys, only_differing=True)
     return old.result(), new.result()
 
 
+def state_rows(
+    states: States, reads: Sequence[tuple[SliceFiles, Scan]], keys: RecordTable, *, again: bool = False
+) -> list[StateRows]:
+    """For each of these states, which have one base file, all its rows whose key is in `keys`.
+
+    `again`: the step will look up other rows of this base file. Memory and errors as for `differing_rows`.
+    """
+    if states.scan.key_fields:
+        return [StateRows(*rows_of_keys(states.rows(files, scan), keys)[:2]) for files, scan in reads]
+    sides = [_Side(states.slice_context(files, scan), keys) for files, scan in reads]
+    _read_base(states, sides, keys, only_differing=False, again=again)
+    return [side.result() for side in sides]
+
+
 class _Side:
-    """One state while the base file is streamed."""
+    """One state while the base file is read."""
 
     def __init__(self, context: SplitContext, keys: RecordTable) -> None:
+        self.context = context
         self.schema, size = context.schema, context.batch_size
         constants = PartitionConstants(context.scan, context.split, self.schema.table, self.schema.carried)
         self._finisher = BatchFinisher(context.scan, context.split, self.schema, constants, _no_origin)
         winners = read_log(context) if context.split.logs else None
         self.fills_gaps = winners is not None and winners.filler is not None
-        self._table = None if winners is None else winners.table
+        self.table = None if winners is None else winners.table
         spec = MergeSpec(
             columns=self.schema.stored,
             key=RECORD_KEY,
@@ -80,22 +93,17 @@ class _Side:
         self._rows: list[pa.RecordBatch] = []
         self._numbers: list[np.ndarray] = []
 
-    def check_positions_of(self, base: BaseFile, where: str) -> None:
-        """CorruptBlock for a record beyond the base."""
-        if self._table is not None:
-            check_positions(self._table, base.num_rows, where)
-
-    def staying(self, batch: pa.RecordBatch, rows: np.ndarray, first_row: int) -> np.ndarray:
+    def staying(self, base: BaseRows, rows: np.ndarray) -> np.ndarray:
         """Which of these rows of a base batch stay after the log is merged."""
-        if self._table is None or self._merge is None:
+        if self.table is None or self._merge is None:
             return np.ones(len(rows), bool)
-        matches = self._table.match_among(rows, batch.column(RECORD_KEY), first_row)
-        staying = np.ones(batch.num_rows, bool)
-        staying[self._merge.meet(matches, batch)] = False
+        matches = self.table.match_among(rows, base.batch.column(RECORD_KEY), base.numbers)
+        staying = np.ones(base.batch.num_rows, bool)
+        staying[self._merge.meet(matches, base.batch)] = False
         return np.asarray(staying[rows])
 
     def add_base_rows(self, batch: pa.RecordBatch, touched: Matches, chosen: np.ndarray) -> None:
-        """Adds the chosen rows of a base batch's touched rows, which stay on this side alone."""
+        """Adds the chosen rows of a base batch's touched rows."""
         if chosen.any():
             self._add(batch.select(self.schema.stored).take(pa.array(touched.rows[chosen])), touched.numbers[chosen])
 
@@ -128,29 +136,51 @@ class _Side:
         self._numbers.append(numbers)
 
 
-def _stream_base(states: States, after: SliceFiles, sides: tuple[_Side, _Side], keys: RecordTable) -> None:
-    schema = sides[0].schema
-    context = replace(states.context, split=states.slice_split(after), schema=schema)
-    base = open_base(context, schema.base_columns, key=RECORD_KEY, may_be_encoded=schema.pass_through)
-    if base is None:
-        raise InvariantViolation(f"{states.where}: a state without a base file")
-    with base:
-        for side in sides:
-            side.check_positions_of(base, states.where)
-        row = 0
-        for group in base.row_groups(WholeFile(), context.batch_size):
-            for batch in group.batches():
-                _meet(sides, batch, keys, row)
-                row += batch.num_rows
-            for side in sides:
-                side.end_row_group()
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Passes the rows of a base file to states (`base_rows.BaseVisitor`)."""
+
+    sides: Sequence[_Side]
+    keys: RecordTable
+    only_differing: bool
+    where: str
+
+    def begin(self, num_rows: int) -> None:
+        for side in self.sides:
+            if side.table is not None:
+                check_positions(side.table, num_rows, self.where)
+
+    def meet(self, rows: BaseRows) -> None:
+        touched = self.keys.match(rows.batch.column(RECORD_KEY), 0)
+        staying = [side.staying(rows, touched.rows) for side in self.sides]
+        in_all = np.logical_and.reduce(staying) if self.only_differing else np.zeros(len(touched.rows), bool)
+        for side, stay in zip(self.sides, staying, strict=True):
+            side.add_base_rows(rows.batch, touched, stay & ~in_all)
+
+    def end_row_group(self) -> None:
+        for side in self.sides:
+            side.end_row_group()
+
+    def end(self, selection: Selection | None) -> None:
+        if selection is None:
+            return
+        for side in self.sides:
+            if isinstance(side.table, PositionTable):
+                side.table.check_selection(selection.keys, selection.numbers)
 
 
-def _meet(sides: tuple[_Side, _Side], batch: pa.RecordBatch, keys: RecordTable, row: int) -> None:
-    touched = keys.match(batch.column(RECORD_KEY), 0)
-    old, new = (side.staying(batch, touched.rows, row) for side in sides)
-    sides[0].add_base_rows(batch, touched, old & ~new)
-    sides[1].add_base_rows(batch, touched, new & ~old)
+def _read_base(
+    states: States, sides: Sequence[_Side], keys: RecordTable, *, only_differing: bool, again: bool = False
+) -> None:
+    context = sides[-1].context
+    may_be_encoded = () if any(side.fills_gaps for side in sides) else context.schema.pass_through
+    visitor = _Sides(sides, keys, only_differing, states.where)
+
+    def keys_of(number: int) -> Sequence[pa.Array]:
+        ahead = states.ahead(number)
+        return () if ahead is None else states.keys_of(ahead)
+
+    states.bases.read(context, states.number, keys_of, visitor, may_be_encoded=may_be_encoded, again=again)
 
 
 def _no_origin(origin: Origin) -> NoReturn:
