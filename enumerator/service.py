@@ -30,7 +30,7 @@ from penstock.enumerator.streams.stream_registry import StreamRegistry
 from penstock.enumerator.tables.followed_tables import FollowedTables
 from penstock.enumerator.tables.inotify import open_inotify
 from penstock.enumerator.tables.open_tables import OpenTables
-from penstock.enumerator.tables.registry import TableRegistry
+from penstock.enumerator.tables.registry import RegistryChange, TableRegistry
 from penstock.enumerator.tables.table_checks import TableChecks
 from penstock.enumerator.tables.table_watch import WHOLE_INTERVAL, CallLooks, TableWatch
 from penstock.enumerator.tables.timeline_watcher import TimelineWatcher
@@ -151,10 +151,23 @@ class EnumeratorService:
 
     def _timeline_watcher(self) -> TimelineWatcher:
         """Watches the timelines of tables after each look, if there are threads that look again."""
-        watcher = TimelineWatcher(open_inotify, self._table_changed)
+        watcher = TimelineWatcher(open_inotify, self._table_changed, measured=self.coordinator.observer.observe)
         if self._threads is not None:
-            self.watch.follow = watcher.follow
+            self.watch.follow = self._follow
+            self.tables.subscribe(self._forget)
         return watcher
+
+    def _follow(self, path: str, timeline_folder: str) -> None:
+        """Watches the timeline of a table after a look, unless it was removed during the look."""
+        self._watcher.follow(path, timeline_folder)
+        if not self.tables.serves(path):
+            self._watcher.forget(path)
+
+    def _forget(self, change: RegistryChange) -> None:
+        """Ends the watches of paths that are no longer served."""
+        for entry in (*change.removed, *(before for before, _ in change.changed)):
+            if not self.tables.serves(entry.path):
+                self._watcher.forget(entry.path)
 
     def _tick_threads(self, timelines: Timelines | None, services: TableServices) -> list[TickThread]:
         threads = []
@@ -309,9 +322,10 @@ class EnumeratorService:
         sequence: int,
         without: tuple[str, ...] = (),
         received: int | None = None,
+        wait_ms: int = 0,
     ) -> GroupAnswer:
         """See `GroupService.request_splits`."""
-        return self.groups.request_splits(member, max_splits, sequence, without, received)
+        return self.groups.request_splits(member, max_splits, sequence, without, received, wait_ms)
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
         """See `GroupService.commit_splits`."""

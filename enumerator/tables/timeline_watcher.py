@@ -9,11 +9,14 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from penstock.enumerator.catalog_events import TimelinesWatched
+from penstock.enumerator.clocks import monotonic_ms
 from penstock.enumerator.log import log_event
 from penstock.enumerator.tables.inotify import CREATED, FOLDER_GONE, MOVED_IN, OVERFLOW, WRITTEN, FolderEvent
 from penstock.proto.errors import PenstockError
@@ -21,6 +24,8 @@ from penstock.table.storage.filesystem import open_folder, uri_scheme
 
 MAX_WATCHES: Final = 10_000
 """Watched folders; further tables are looked at by the interval."""
+IDLE_MS: Final = 600_000
+"""A table that was not looked at for so long gives up its watch if another one needs it."""
 _PENDING: Final = (".requested", ".inflight", ".tmp", ".crc", ".bak", ".swp", "~", "._COPYING_")
 
 
@@ -44,70 +49,80 @@ class FolderEvents(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Watch:
-    """One watched folder."""
+    """The watch of one table."""
 
-    path: str
-    """The table."""
-    folder: str
-    """Its timeline folder on the local disk."""
+    number: int
+    """The number of the watch; tables in one folder share it."""
+    looked_ms: int
+    """When the table was last looked at."""
 
 
 class TimelineWatcher:
     """Calls `changed` with the path of a table whose timeline may have a new completed instant. Any thread.
 
-    `open_events` opens the source of events, at the first folder; None or an OSError: nothing is watched. A thread
-    reads the events and calls `changed`.
+    `open_events` opens the source of events, at the first folder; None: the system has none. A thread reads the events
+    and calls `changed`. `measured` receives how many folders are watched. If `most` folders are watched, a table that
+    was not looked at for IDLE_MS gives its place to another one.
     """
 
     def __init__(
-        self, open_events: Callable[[], FolderEvents | None], changed: Callable[[str], object], most: int = MAX_WATCHES
+        self,
+        open_events: Callable[[], FolderEvents | None],
+        changed: Callable[[str], object],
+        most: int = MAX_WATCHES,
+        *,
+        measured: Callable[[TimelinesWatched], object] = lambda event: None,
+        clock_ms: Callable[[], int] = monotonic_ms,
     ) -> None:
         self._open_events, self._changed, self._most = open_events, changed, most
-        self._lock = threading.Lock()
+        self._measured, self._clock_ms = measured, clock_ms
+        self._lock, self._measuring = threading.Lock(), threading.Lock()
         self._events: FolderEvents | None = None
-        self._opened = self._has_logged = False
-        self._watches: dict[int, _Watch] = {}
-        self._numbers: dict[str, int] = {}
+        self._is_opened = self._is_closed = False
+        self._lost = ""
+        self._watches: OrderedDict[str, _Watch] = OrderedDict()
+        self._folders: dict[int, dict[str, str]] = {}
+        self._refused: set[str] = set()
 
     def follow(self, path: str, timeline_folder: str) -> None:
         """Watches the timeline folder of the table from now on. Call it at each look: the folder may be new. A new
         watch is reported as a change, because an instant may have completed just before it."""
         if uri_scheme(path) not in ("", "file"):
             return
-        try:
-            folder = os.path.join(open_folder(path)[1], timeline_folder)  # noqa: PTH118
-            with self._lock:
-                if not self._is_open() or self._events is None:
-                    return
-                before = self._numbers.get(path)
-                if before is None and len(self._watches) >= self._most:
-                    self._log(f"{self._most} folders are watched")
-                    return
-                number = self._events.add(folder)
-                if number == before:
-                    return
+        is_new, reason = False, None
+        with self._lock:
+            if self._is_closed:
+                return
+            before = self._counts()
+            try:
+                is_new = self._add(path, os.path.join(open_folder(path)[1], timeline_folder))  # noqa: PTH118
+                self._refused.discard(path)
+            except FileNotFoundError:
                 self._drop(path)
-                self._numbers[path], self._watches[number] = number, _Watch(path, folder)
-        except FileNotFoundError:
-            return
-        except (OSError, PenstockError) as error:
-            self._log(str(error))
-            return
-        self._changed(path)
+            except (OSError, PenstockError) as error:
+                reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+                self._drop(path)
+                self._refused.add(path)
+            after = self._counts()
+        self._report(before, after, reason)
+        if is_new:
+            self._changed(path)
 
     def forget(self, path: str) -> None:
-        """Ends the watch of a table."""
+        """Ends the watch of a table that is no longer served."""
         with self._lock:
+            before = self._counts()
             self._drop(path)
+            after = self._counts()
+        self._report(before, after)
 
     def close(self) -> None:
         """Ends all watches and the thread."""
         with self._lock:
-            self._opened, source, self._events = True, self._events, None
-            self._watches.clear()
-            self._numbers.clear()
+            self._is_closed, source, self._events = True, self._events, None
+            self._clear()
         if source is not None:
             with suppress(OSError):
                 source.close()
@@ -117,43 +132,113 @@ class TimelineWatcher:
         changed: dict[str, None] = {}
         with self._lock:
             for event in events:
-                watch = self._watches.get(event.watch)
+                folders = self._folders.get(event.watch, {})
                 if event.mask & OVERFLOW:
-                    changed.update(dict.fromkeys(self._numbers))
-                elif watch is not None and event.mask & FOLDER_GONE:
-                    self._drop(watch.path)
-                    changed[watch.path] = None
-                elif watch is not None and may_complete(event, watch.folder):
-                    changed[watch.path] = None
+                    changed.update(dict.fromkeys(self._watches))
+                elif event.mask & FOLDER_GONE:
+                    changed.update(dict.fromkeys(folders))
+                    for path in tuple(folders):
+                        self._drop(path)
+                elif folders and may_complete(event, next(iter(folders.values()))):
+                    changed.update(dict.fromkeys(folders))
+        if changed:
+            self._measure(len(changed))
         for path in changed:
             self._changed(path)
 
-    def _is_open(self) -> bool:
-        if not self._opened:
-            self._opened = True
-            self._events = self._open_events()
+    def _add(self, path: str, folder: str) -> bool:
+        """Watches the folder. Returns whether the watch is new. OSError: it is refused."""
+        source, watch = self._source(), self._watches.get(path)
+        if watch is None and len(self._watches) >= self._most:
+            self._drop_idle()
+        number = source.add(folder)
+        is_new = watch is None or watch.number != number
+        if is_new:
+            self._drop(path)
+            self._folders.setdefault(number, {})[path] = folder
+        self._watches[path] = _Watch(number, self._clock_ms())
+        self._watches.move_to_end(path)
+        return is_new
+
+    def _source(self) -> FolderEvents:
+        if not self._is_opened:
+            self._is_opened = True
+            try:
+                self._events = self._open_events()
+                self._lost = "" if self._events is not None else "the system has no inotify"
+            except OSError as error:
+                self._lost = error.strerror or str(error)
             if self._events is not None:
                 threading.Thread(target=self._run, args=(self._events,), name="penstock-watch", daemon=True).start()
-        return self._events is not None
+        if self._events is None:
+            raise OSError(0, self._lost)
+        return self._events
 
     def _run(self, source: FolderEvents) -> None:
         try:
             while events := source.read():
                 self.handle(events)
+            return
         except Exception as error:  # noqa: BLE001 - the interval remains
-            self._log(f"{type(error).__name__}: {error}")
+            reason = f"{type(error).__name__}: {error}"
+        with self._lock:
+            if self._is_closed:
+                return
+            before = self._counts()
+            self._events, self._lost = None, reason
+            self._refused.update(self._watches)
+            self._watches.clear()
+            self._folders.clear()
+            after = self._counts()
+        self._report(before, after, reason)
+
+    def _drop_idle(self) -> None:
+        path, watch = next(iter(self._watches.items()), ("", None))
+        if watch is None or self._clock_ms() - watch.looked_ms < IDLE_MS:
+            raise OSError(0, f"{self._most} folders are watched")
+        self._drop(path)
 
     def _drop(self, path: str) -> None:
-        number = self._numbers.pop(path, None)
-        if number is not None:
-            self._watches.pop(number, None)
+        self._refused.discard(path)
+        watch = self._watches.pop(path, None)
+        if watch is None:
+            return
+        folders = self._folders[watch.number]
+        del folders[path]
+        if not folders:
+            del self._folders[watch.number]
             if self._events is not None:
-                self._events.remove(number)
+                self._events.remove(watch.number)
 
-    def _log(self, reason: str) -> None:
-        if not self._has_logged:
-            self._has_logged = True
-            log_event("timelines are not watched: the interval remains", level=logging.WARNING, reason=reason[:500])
+    def _clear(self) -> None:
+        self._watches.clear()
+        self._folders.clear()
+        self._refused.clear()
+
+    def _counts(self) -> tuple[int, int]:
+        return len(self._watches), len(self._refused)
+
+    def _measure(self, changes: int = 0) -> None:
+        with self._measuring:  # so that the newest counts are reported last
+            with self._lock:
+                counts = self._counts()
+            self._measured(TimelinesWatched(*counts, changes=changes))
+
+    def _report(self, before: tuple[int, int], after: tuple[int, int], reason: str | None = None) -> None:
+        """Reports new counts, and logs when the first table is refused, and when no table is any more."""
+        if before == after:
+            return
+        self._measure()
+        watched, refused = after
+        if refused and not before[1]:
+            log_event(
+                "timelines are not watched: the interval remains",
+                level=logging.WARNING,
+                reason=(reason or "")[:500],
+                watched=watched,
+            )
+        elif before[1] and not refused:
+            log_event("all timelines are watched again", watched=watched)
 
 
 def may_complete(event: FolderEvent, folder: str) -> bool:

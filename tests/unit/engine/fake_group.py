@@ -144,6 +144,7 @@ class FakeGroup:
         sequence: int,
         without: tuple[str, ...] = (),
         received: int | None = None,
+        wait_ms: int = 0,
     ) -> GroupAnswer:
         self._record_call("request", member, max_splits, sequence)
         self.received.append(received)
