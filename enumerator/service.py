@@ -33,7 +33,7 @@ from penstock.enumerator.tables.open_tables import OpenTables
 from penstock.enumerator.tables.registry import RegistryChange, TableRegistry
 from penstock.enumerator.tables.table_checks import TableChecks
 from penstock.enumerator.tables.table_watch import WHOLE_INTERVAL, CallLooks, TableWatch
-from penstock.enumerator.tables.timeline_watcher import TimelineWatcher
+from penstock.enumerator.tables.timeline_watcher import FolderEvents, TimelineWatcher
 from penstock.enumerator.tick_thread import TickThread
 from penstock.enumerator.writes.table_timeline import Timelines
 from penstock.enumerator.writes.transactions import WriteTransactions
@@ -73,7 +73,8 @@ class EnumeratorService:
     the registry, whose tables may change while the service runs. `reads` and `follows` are the reads of tables for
     plans and for groups. `catalogs` are listed on request; whoever passes them starts and stops them. `add_from`: see
     `Settings.add_from`. `timelines`: see `WriteTransactions`; `services`: see `ServiceHandOut`. `activity` is shown by
-    `describe_server`: the caller that passes a `coordinator` makes the activity one of its observers.
+    `describe_server`: the caller that passes a `coordinator` makes the activity one of its observers. `folder_events`
+    opens the source of events of local folders (`TimelineWatcher`).
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class EnumeratorService:
         add_from: tuple[str, ...] | None = None,
         timelines: Timelines | None = None,
         services: TableServices = NO_TABLE_SERVICES,
+        folder_events: Callable[[], FolderEvents | None] = open_inotify,
     ) -> None:
         if reads is None or follows is None:
             open_tables = reads if isinstance(reads, OpenTables) else OpenTables()
@@ -142,16 +144,16 @@ class EnumeratorService:
         self.administration.restore()
         self.writes = WriteTransactions(self.coordinator, names.path, timelines, clock_ms)
         self.service_splits = ServiceHandOut(self.coordinator, names, services, self.streams.statuses, clock_ms)
-        self._watcher = self._timeline_watcher()
+        self._watcher = self._timeline_watcher(folder_events)
         self._ticking = [] if poll_ms is None else self._tick_threads(timelines, services)
 
     def _looks(self, table: str) -> CallLooks:
         """The looks at a table, shared with its groups and other streams, for a call that arrives now."""
         return CallLooks(self.watch, self.tables.path(table), self.tables.interval_ms(table))
 
-    def _timeline_watcher(self) -> TimelineWatcher:
+    def _timeline_watcher(self, folder_events: Callable[[], FolderEvents | None]) -> TimelineWatcher:
         """Watches the timelines of tables after each look, if there are threads that look again."""
-        watcher = TimelineWatcher(open_inotify, self._table_changed, measured=self.coordinator.observer.observe)
+        watcher = TimelineWatcher(folder_events, self._table_changed, measured=self.coordinator.observer.observe)
         if self._threads is not None:
             self.watch.follow = self._follow
             self.tables.subscribe(self._forget)

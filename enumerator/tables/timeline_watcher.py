@@ -228,7 +228,6 @@ class TimelineWatcher:
         """Reports new counts, and logs when the first table is refused, and when no table is any more."""
         if before == after:
             return
-        self._measure()
         watched, refused = after
         if refused and not before[1]:
             log_event(
@@ -239,6 +238,7 @@ class TimelineWatcher:
             )
         elif before[1] and not refused:
             log_event("all timelines are watched again", watched=watched)
+        self._measure()
 
 
 def may_complete(event: FolderEvent, folder: str) -> bool:

@@ -7,14 +7,16 @@ import pathlib
 import sys
 import threading
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
+from penstock.enumerator.catalog_events import TimelinesWatched
 from penstock.enumerator.continuous.change_probe import TableFingerprint
 from penstock.enumerator.tables.inotify import CREATED, FOLDER_GONE, MOVED_IN, OVERFLOW, WRITTEN, FolderEvent
 from penstock.enumerator.tables.inotify import open_inotify as open_real
 from penstock.enumerator.tables.table_watch import GAP_MS, CallLooks, TableWatch
-from penstock.enumerator.tables.timeline_watcher import TimelineWatcher
+from penstock.enumerator.tables.timeline_watcher import IDLE_MS, TimelineWatcher
 
 TIMELINE = ".hoodie/timeline"
 COMPLETED = "001_002.deltacommit"
@@ -45,9 +47,9 @@ class Source:
         self.calls = -1
 
 
-def watcher(source: Source | None, most: int = 10) -> tuple[TimelineWatcher, list[str]]:
+def watcher(source: Source | None, most: int = 10, **more: Any) -> tuple[TimelineWatcher, list[str]]:
     changed: list[str] = []
-    return TimelineWatcher(lambda: source, changed.append, most), changed
+    return TimelineWatcher(lambda: source, changed.append, most, **more), changed
 
 
 @pytest.mark.parametrize(
@@ -95,16 +97,106 @@ def test_overflow_reports_every_watched_table() -> None:
     assert changed == ["/a", "/b"]
 
 
-def test_limits_and_refusals_are_logged_once_and_leave_the_interval(caplog: pytest.LogCaptureFixture) -> None:
-    refused, full = Source(fails=errno.ENOSPC), Source()
-    for source, most in ((refused, 10), (full, 0)):
-        caplog.clear()
-        watched, changed = watcher(source, most)
-        for path in ("/a", "/b"):
-            watched.follow(path, TIMELINE)
-        assert changed == []
-        assert [record.message.partition(":")[0] for record in caplog.records] == ["timelines are not watched"]
-    assert (refused.calls, full.calls) == (2, 0)
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
+    texts = [record.message.partition(" watched=")[0].partition(":")[0] for record in caplog.records]
+    caplog.clear()
+    return texts
+
+
+def test_refused_watches_are_counted_and_logged_when_they_begin_and_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    counts: list[TimelinesWatched] = []
+    source = Source()
+    watched, changed = watcher(source, measured=counts.append)
+    watched.follow("/a", TIMELINE)
+    assert logged(caplog) == []
+    source.fails = errno.ENOSPC
+    for path in ("/b", "/c", "/b", "/c"):
+        watched.follow(path, TIMELINE)
+    assert logged(caplog) == ["timelines are not watched"]
+    assert (changed, counts[-1]) == (["/a"], TimelinesWatched(1, 2))
+    source.fails = 0
+    watched.follow("/b", TIMELINE)
+    assert logged(caplog) == []
+    watched.forget("/c")
+    assert logged(caplog) == ["all timelines are watched again"]
+    watched.handle([FolderEvent(1, MOVED_IN, COMPLETED)] * 2)
+    assert counts[-3:] == [TimelinesWatched(2, 1), TimelinesWatched(2, 0), TimelinesWatched(2, 0, changes=1)]
+
+
+@pytest.mark.parametrize("reason", ["no instance", "no inotify", "lost"])
+def test_source_that_cannot_be_opened_or_fails_leaves_the_interval(
+    reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fails, read = threading.Event(), threading.Event()
+
+    class Failing(Source):
+        def read(self) -> list[FolderEvent]:
+            assert fails.wait(30)
+            raise OSError(errno.EIO, "read failed")
+
+    def open_events() -> Source | None:
+        if reason == "no instance":
+            raise OSError(errno.EMFILE, "too many instances")
+        return Failing() if reason == "lost" else None
+
+    counts: list[TimelinesWatched] = []
+
+    def measured(event: TimelinesWatched) -> None:
+        counts.append(event)
+        if event.refused:
+            read.set()
+
+    watched = TimelineWatcher(open_events, lambda path: None, measured=measured)
+    watched.follow("/a", TIMELINE)
+    fails.set()
+    assert read.wait(30)
+    watched.follow("/b", TIMELINE)
+    assert counts[-1] == TimelinesWatched(0, 2)
+    assert logged(caplog) == ["timelines are not watched"]
+
+
+def test_removed_table_and_closed_watcher_have_no_watch() -> None:
+    source = Source()
+    watched, changed = watcher(source)
+    for path in ("/a", "/b"):
+        watched.follow(path, TIMELINE)
+    changed.clear()
+    watched.forget("/a")
+    watched.forget("/unknown")
+    watched.handle([FolderEvent(1, MOVED_IN, COMPLETED), FolderEvent(2, MOVED_IN, COMPLETED)])
+    assert (source.removed, changed) == ([1], ["/b"])
+    watched.close()
+    watched.follow("/c", TIMELINE)
+    assert (source.calls, changed) == (-1, ["/b"])
+
+
+def test_two_paths_of_one_folder_share_a_watch_until_both_are_removed() -> None:
+    source = Source()
+    watched, changed = watcher(source)
+    for path in ("/a", "file:///a"):
+        watched.follow(path, TIMELINE)
+    changed.clear()
+    watched.handle([FolderEvent(1, MOVED_IN, COMPLETED)])
+    assert changed == ["/a", "file:///a"]
+    watched.forget("/a")
+    assert source.removed == []
+    watched.forget("file:///a")
+    assert source.removed == [1]
+
+
+def test_full_watcher_replaces_only_a_table_that_nobody_looks_at() -> None:
+    source, now = Source(), [0]
+    watched, changed = watcher(source, 2, clock_ms=lambda: now[0])
+    for path in ("/a", "/b", "/c"):
+        watched.follow(path, TIMELINE)
+    assert changed == ["/a", "/b"]
+    now[0] += IDLE_MS
+    watched.follow("/a", TIMELINE)
+    watched.follow("/c", TIMELINE)
+    assert (changed, source.removed) == (["/a", "/b", "/c"], [2])
+    watched.follow("/b", TIMELINE)
+    assert changed == ["/a", "/b", "/c"], "both are looked at"
 
 
 def test_object_stores_and_systems_without_inotify_are_not_watched() -> None:

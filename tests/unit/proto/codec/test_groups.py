@@ -183,7 +183,7 @@ def test_request_for_splits_round_trips(member: Member, most: int, sequence: int
     message = wired(calls.ask_to_message(member, most, sequence, received=0))
     assert calls.ask_from_message(message) == (member, most, sequence, (), 0, 0)
     message = wired(calls.ask_to_message(member, most, sequence, ("s.a", "s.b"), sequence))
-    assert calls.ask_from_message(message) == (member, most, sequence, ("s.a", "s.b"), sequence)
+    assert calls.ask_from_message(message) == (member, most, sequence, ("s.a", "s.b"), sequence, 0)
 
 
 @pytest.mark.parametrize("idle_us", [None, 5])
