@@ -88,7 +88,9 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._given = enumerator
         self._new_id = new_id
         self._limits, self._takes_all = stream_limits(load.options), False
-        self._progress = StreamProgress(self._next_batch, clock, pause, load.options.idle_timeout_us)
+        has_server = load.options.server is not None
+        idle_timeout_us = load.options.idle_timeout_us
+        self._progress = StreamProgress(self._next_batch, clock, pause, idle_timeout_us, has_server=has_server)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Spark pickles the reader into every task, which needs only the SlotReader."""
