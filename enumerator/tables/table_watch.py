@@ -115,6 +115,13 @@ class TableWatch:
             with self._lock:
                 table.news.discard(event)
 
+    def wait_for_change(self, path: str, wait: Callable[[threading.Event], object]) -> None:
+        """Calls `wait` with an event that is set when a change of the table is reported; not if one was reported after
+        the last look began."""
+        with self.news(path) as event:
+            if not self._table(path).is_stale:
+                wait(event)
+
     def look(self, path: str, interval_ms: int) -> Look:
         """The last look at the table, or a new one if it is due. Errors of the storage; then the next call looks again.
 

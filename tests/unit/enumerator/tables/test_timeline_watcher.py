@@ -224,10 +224,11 @@ def test_reports_within_a_gap_are_one_look_and_wake_the_call_that_waits() -> Non
     assert [watch.look("/t", 5_000).number for _ in range(3)] == [2, 2, 2]
     woken: list[bool] = []
 
-    def wait(seconds: float, news: threading.Event) -> None:
+    def wait(seconds: float, news: threading.Event) -> bool:
         before = news.is_set()
         watch.changed("/t")
         woken.append(news.is_set() and not before)
+        return True
 
     CallLooks(watch, "/t", 1_000, wait).later(is_urgent=False)
     assert (woken, looks[0]) == ([True], 3)
