@@ -1,13 +1,14 @@
-"""Latency of a commit's rows in a Spark stream, and cost of a micro-batch, embedded and with a server.
+"""Latency of a commit's rows in a Spark stream and in a plain consumer, and cost of a micro-batch.
 
-    python -m bench.streaming [--commits 60] [--rows 1000] [--before 200] [--mode MODE …]
+    python -m bench.streaming [--commits 60] [--rows 1000] [--before 200] [--poll-interval 1s] [--mode MODE …]
 
 The commits of a merge-on-read table are written in advance, each with its own base file; a commit becomes visible when
 its completed instant is renamed into the timeline. The bench measures from before the rename until `foreachBatch` has
 the rows as Arrow, with processingTime 0, and reads the durations of each micro-batch from Spark's progress. The next
 commit becomes visible at a random time after the delivery of the previous one, so that the stream is idle. The server
 is a separate process on loopback. For comparison: Spark's own file source (mode `files`) with the same base files, and
-Penstock's share of a micro-batch in this process, without Spark (the last lines).
+Penstock's share of a micro-batch in this process, without Spark (the last lines). Mode `consumer` measures until a
+`penstock.Consumer` of that server returns the rows, without Spark.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
+import penstock
 from penstock.engine.spark import interpreter
 from penstock.engine.spark.source import PenstockDataSource
 from penstock.spark import register
@@ -43,7 +45,7 @@ from penstock.spark import register
 FIRST: Final = 20260101000000000
 WARM: Final = 10
 """Warm-up commits, which are not counted."""
-MODES: Final = ("embedded", "server", "files")
+MODES: Final = ("embedded", "server", "files", "consumer")
 SCHEMA: Final = (
     '{"type":"record","name":"r","fields":['
     '{"name":"id","type":["null","string"],"default":null},'
@@ -155,7 +157,7 @@ class ArrivalTimes:
 
 
 @contextlib.contextmanager
-def target(mode: str, table: pathlib.Path) -> Iterator[tuple[str, dict[str, str]]]:
+def target(mode: str, table: pathlib.Path, interval: str) -> Iterator[tuple[str, dict[str, str]]]:
     """Yields the argument of load() and the options of a mode; starts a server if the mode has one."""
     if mode == "embedded":
         yield str(table), {}
@@ -170,7 +172,7 @@ def target(mode: str, table: pathlib.Path) -> Iterator[tuple[str, dict[str, str]
         "--listen",
         "127.0.0.1:0",
         "--poll-interval",
-        "200ms",
+        interval,
     ]
     with tempfile.TemporaryFile() as log:
         server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
@@ -182,21 +184,50 @@ def target(mode: str, table: pathlib.Path) -> Iterator[tuple[str, dict[str, str]
             server.wait(60)
 
 
-def measure(spark: SparkSession, args: argparse.Namespace, mode: str) -> dict[str, list[float]]:
+def measure(spark: SparkSession | None, args: argparse.Namespace, mode: str) -> dict[str, list[float]]:
     """Milliseconds by step: `visible` of each commit, STEPS of its micro-batch, and ALONE without Spark."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="penstock-bench-"))
     try:
         table = PreparedTable.make(folder, args.before, WARM + args.commits, args.rows)
+        if spark is None:
+            with target(mode, table.path, args.poll_interval) as (name, options):
+                return {"visible": with_consumer(name, options["server"], args, table)}
         if mode == "files":
             bare = table.without_table(folder)
             source = spark.readStream.schema("id string, number long, value double").parquet(str(folder / "bare"))
             return with_spark(source, folder, args, bare)
-        with target(mode, table.path) as (name, options):
+        with target(mode, table.path, args.poll_interval) as (name, options):
             options["after"] = str(FIRST + (args.before - 1) * 10 + 5)
             source = spark.readStream.format("penstock").options(**options).load(name)
             return with_spark(source, folder, args, table.hidden) | without_spark(name, options)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def with_consumer(name: str, server: str, args: argparse.Namespace, table: PreparedTable) -> list[float]:
+    """Completes the commits one after another while a consumer polls; returns milliseconds to the rows."""
+    rng, spent = random.Random(1), []
+    after = str(FIRST + (args.before - 1) * 10 + 5)
+    with penstock.Consumer(server, name, group="bench", after=after) as consumer:
+        consumer.poll(1000)
+        for number, (place, target) in enumerate(table.hidden):
+            began: list[float] = []
+
+            threading.Timer(rng.uniform(0.2, 0.7), _complete, (place, target, began)).start()
+            batch = consumer.poll(120_000)
+            arrived = time.perf_counter()
+            if batch is None or set(batch.batch["number"].to_pylist()) != {args.before + number}:
+                raise SystemExit(f"commit {number} did not arrive whole")
+            if number >= WARM:
+                spent.append((arrived - began[0]) * 1000)
+            consumer.commit()
+    return spent
+
+
+def _complete(place: pathlib.Path, target: pathlib.Path, began: list[float]) -> None:
+    """Completes a commit, and notes when."""
+    began.append(time.perf_counter())
+    place.rename(target)
 
 
 def with_spark(
@@ -281,19 +312,24 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=60)
     parser.add_argument("--rows", type=int, default=1000, help="rows of a commit")
     parser.add_argument("--before", type=int, default=200, help="commits on the timeline when the stream starts")
+    parser.add_argument("--poll-interval", default="1s", help="interval of the server's looks at the table")
     parser.add_argument("--mode", choices=MODES, action="append")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        spark = session(folder)
-        times_by_mode = {mode: measure(spark, args, mode) for mode in args.mode or MODES}
-        spark.stop()
+    modes = args.mode or MODES
+    times_by_mode = {mode: measure(None, args, mode) for mode in modes if mode == "consumer"}
+    with_session = [mode for mode in modes if mode != "consumer"]
+    if with_session:
+        with tempfile.TemporaryDirectory() as folder:
+            spark = session(folder)
+            times_by_mode |= {mode: measure(spark, args, mode) for mode in with_session}
+            spark.stop()
     print(
         f"\n{args.commits} commits of {args.rows} rows after {args.before}, {WARM} to warm up; milliseconds, "
         f"p50 / p95; {MASTER}, PySpark {re.sub('[^0-9.].*', '', spark_version())}\n"
     )
     print("| | " + " | ".join(times_by_mode) + " |")
     print("|---|" + "---|" * len(times_by_mode))
-    labels = {"visible": "visible → rows in foreachBatch"}
+    labels = {"visible": "visible → rows in foreachBatch, or of the consumer"}
     labels |= {step: f"micro-batch: {step}" for step in STEPS}
     labels |= {f"alone {step}": f"Penstock's {step}, without Spark" for step in ALONE}
     for step, label in labels.items():

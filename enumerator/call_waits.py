@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-Wait = Callable[[float], object]
-"""Waits for seconds, or returns at once if no more calls may wait. StorageError if the call has ended meanwhile."""
+Wait = Callable[[float, threading.Event], bool]
+"""Waits for seconds, or until the event is set. False, at once, if the call may not wait: too many calls wait, or it
+has waited for as long as it may. StorageError if the call has ended meanwhile."""
 
 
-def _not_at_all(seconds: float) -> None:
+def _not_at_all(seconds: float, news: threading.Event) -> bool:
     """A call outside a server does not wait."""
+    return False
 
 
 _WAIT: ContextVar[Wait] = ContextVar("penstock_call_wait", default=_not_at_all)

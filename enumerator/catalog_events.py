@@ -29,4 +29,16 @@ class CatalogListed:
     """How long it took, in seconds, pauses included."""
 
 
-CatalogEvent = TableRemoved | CatalogListed
+@dataclass(frozen=True, slots=True)
+class TimelinesWatched:
+    """Timeline folders on local disks; replaces the counts before."""
+
+    watched: int
+    """Folders whose changes the system reports."""
+    refused: int
+    """Folders that the system does not watch: the interval remains."""
+    changes: int = 0
+    """Changes of tables that were reported since the event before."""
+
+
+CatalogEvent = TableRemoved | CatalogListed | TimelinesWatched

@@ -28,10 +28,12 @@ from penstock.enumerator.streams.alignment_sets import AlignmentSets
 from penstock.enumerator.streams.stream_monitor import StreamMonitor
 from penstock.enumerator.streams.stream_registry import StreamRegistry
 from penstock.enumerator.tables.followed_tables import FollowedTables
+from penstock.enumerator.tables.inotify import open_inotify
 from penstock.enumerator.tables.open_tables import OpenTables
-from penstock.enumerator.tables.registry import TableRegistry
+from penstock.enumerator.tables.registry import RegistryChange, TableRegistry
 from penstock.enumerator.tables.table_checks import TableChecks
 from penstock.enumerator.tables.table_watch import WHOLE_INTERVAL, CallLooks, TableWatch
+from penstock.enumerator.tables.timeline_watcher import FolderEvents, TimelineWatcher
 from penstock.enumerator.tick_thread import TickThread
 from penstock.enumerator.writes.table_timeline import Timelines
 from penstock.enumerator.writes.transactions import WriteTransactions
@@ -71,7 +73,8 @@ class EnumeratorService:
     the registry, whose tables may change while the service runs. `reads` and `follows` are the reads of tables for
     plans and for groups. `catalogs` are listed on request; whoever passes them starts and stops them. `add_from`: see
     `Settings.add_from`. `timelines`: see `WriteTransactions`; `services`: see `ServiceHandOut`. `activity` is shown by
-    `describe_server`: the caller that passes a `coordinator` makes the activity one of its observers.
+    `describe_server`: the caller that passes a `coordinator` makes the activity one of its observers. `folder_events`
+    opens the source of events of local folders (`TimelineWatcher`).
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class EnumeratorService:
         add_from: tuple[str, ...] | None = None,
         timelines: Timelines | None = None,
         services: TableServices = NO_TABLE_SERVICES,
+        folder_events: Callable[[], FolderEvents | None] = open_inotify,
     ) -> None:
         if reads is None or follows is None:
             open_tables = reads if isinstance(reads, OpenTables) else OpenTables()
@@ -117,10 +121,7 @@ class EnumeratorService:
         self.checks = TableChecks(names.names, lambda name: check(names.path(name)), clock_ms, observer)
         self.streams, self.alignment_sets = StreamRegistry(clock_ms), AlignmentSets(clock_ms)
         self.stream_monitor = StreamMonitor(
-            self.streams,
-            lambda name, readers: follows.lags(names.path(name), readers),
-            clock_ms,
-            observer,
+            self.streams, lambda name, readers: follows.lags(names.path(name), readers), clock_ms, observer
         )
         aligned = AlignedGroups(self.coordinator, self.alignment_sets)
         shared = (self.checks, self.stream_monitor, aligned, names.names)
@@ -143,11 +144,32 @@ class EnumeratorService:
         self.administration.restore()
         self.writes = WriteTransactions(self.coordinator, names.path, timelines, clock_ms)
         self.service_splits = ServiceHandOut(self.coordinator, names, services, self.streams.statuses, clock_ms)
+        self._watcher = self._timeline_watcher(folder_events)
         self._ticking = [] if poll_ms is None else self._tick_threads(timelines, services)
 
     def _looks(self, table: str) -> CallLooks:
         """The looks at a table, shared with its groups and other streams, for a call that arrives now."""
         return CallLooks(self.watch, self.tables.path(table), self.tables.interval_ms(table))
+
+    def _timeline_watcher(self, folder_events: Callable[[], FolderEvents | None]) -> TimelineWatcher:
+        """Watches the timelines of tables after each look, if there are threads that look again."""
+        watcher = TimelineWatcher(folder_events, self._table_changed, measured=self.coordinator.observer.observe)
+        if self._threads is not None:
+            self.watch.follow = self._follow
+            self.tables.subscribe(self._forget)
+        return watcher
+
+    def _follow(self, path: str, timeline_folder: str) -> None:
+        """Watches the timeline of a table after a look, unless it was removed during the look."""
+        self._watcher.follow(path, timeline_folder)
+        if not self.tables.serves(path):
+            self._watcher.forget(path)
+
+    def _forget(self, change: RegistryChange) -> None:
+        """Ends the watches of paths that are no longer served."""
+        for entry in (*change.removed, *(before for before, _ in change.changed)):
+            if not self.tables.serves(entry.path):
+                self._watcher.forget(entry.path)
 
     def _tick_threads(self, timelines: Timelines | None, services: TableServices) -> list[TickThread]:
         threads = []
@@ -186,8 +208,16 @@ class EnumeratorService:
         for thread in self._ticking:
             thread.stop()
         self.service_splits.close()
+        self._watcher.close()
         if self._threads is not None:
             self._threads.stop()
+
+    def _table_changed(self, path: str) -> None:
+        """Makes the next look at the table earlier: its timeline may have a new completed instant."""
+        due_ms = self.watch.changed(path)
+        if due_ms is not None and self._threads is not None:
+            for table in self.split_discovery.tables_at(path):
+                self._threads.hasten(table, due_ms)
 
     def _wake(self) -> None:
         if self._threads is not None:
@@ -294,9 +324,10 @@ class EnumeratorService:
         sequence: int,
         without: tuple[str, ...] = (),
         received: int | None = None,
+        wait_ms: int = 0,
     ) -> GroupAnswer:
         """See `GroupService.request_splits`."""
-        return self.groups.request_splits(member, max_splits, sequence, without, received)
+        return self.groups.request_splits(member, max_splits, sequence, without, received, wait_ms)
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:
         """See `GroupService.commit_splits`."""

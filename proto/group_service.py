@@ -42,12 +42,15 @@ class GroupService(Protocol):
         sequence: int,
         without: tuple[str, ...] = (),
         received: int | None = None,
+        wait_ms: int = 0,
     ) -> GroupAnswer:
         """Assigns at most `max_splits` further splits. In a group over tables: none of the tables `without`.
 
         `sequence` grows with each request of the member. Repeating the newest request gives the same answer; an older
         one is refused (Fenced). `received` is the newest request of this epoch whose splits the member received, 0 if
         it received none: splits of a later request are assigned again with this one. None: the member does not say.
+        `wait_ms` is how long a server may wait for splits before it answers without any. It may wait for less, or not
+        at all: `NothingYet.retry_ms` then says when to ask again.
         """
         ...
 

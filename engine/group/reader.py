@@ -29,6 +29,7 @@ from penstock.proto.errors import (
 from penstock.proto.logging import log_context, log_event_to
 from penstock.proto.model.groups import (
     MAX_TABLES_SHOWN,
+    MAX_WAIT_MS,
     Assignments,
     EndOfGroup,
     GroupAnswer,
@@ -58,7 +59,8 @@ class GroupReader:
     another. Iteration ends when the group ends (`upto`) or after `wake`. An error leaves the reader unchanged, and
     `poll` may be called again; after Fenced only `join`, `seek` and `close` may be called.
 
-    Used by one thread, except `wake`. A second thread renews the lease.
+    Used by one thread, except `wake`. A second thread renews the lease. While there are no splits, a request waits at
+    the server (long poll), for at most a second and never longer than `poll` may take.
     """
 
     def __init__(
@@ -155,7 +157,7 @@ class GroupReader:
                 if (batch := self._work.next_batch(membership)) is not None:
                     return batch
                 if not self._ended and self._runtime.now_ms() >= self._next_request_ms:
-                    self._pull(membership)
+                    self._pull(membership, None if timeout_ms is None else start_ms + timeout_ms)
             except PenstockError as error:
                 if error.retryable and self._clear_wake():
                     return None
@@ -205,8 +207,8 @@ class GroupReader:
         return outcome
 
     def wake(self) -> None:
-        """Makes the `poll` under way, or else the next one, return None. Any thread; a signal handler must call it in a
-        thread of its own."""
+        """Makes the `poll` under way, or else the next one, return None: at once, or when a request that waits at the
+        server is answered, after at most a second. Any thread; a signal handler must call it in a thread of its own."""
         self._woken.set()
 
     def close(self) -> None:
@@ -259,7 +261,14 @@ class GroupReader:
         self._woken.clear()
         return was
 
-    def _pull(self, membership: Membership) -> None:
+    def _wait_ms(self, membership: Membership, until_ms: float | None) -> int:
+        """How long a request may wait at the server: not beyond the end of `poll`, of the lease, and of the delay of a
+        table that is to be tried again."""
+        ends = [each for each in (until_ms, self._work.queue.next_try_ms()) if each is not None]
+        left_ms = min(ends, default=float("inf")) - self._runtime.now_ms()
+        return int(max(0, min(MAX_WAIT_MS, membership.left_ms() // 2, left_ms)))
+
+    def _pull(self, membership: Membership, until_ms: float | None) -> None:
         """Requests splits. Splits without rows are committed first: the caller has no batch of them to commit."""
         self._work.commit_empty(membership)
         member, max_splits = membership.member, self._options.max_splits
@@ -267,7 +276,8 @@ class GroupReader:
         request_id = uuid.uuid4().hex
         with log_context(**self._ids, request=request_id):
             aside = self._work.queue.tables_aside()[:MAX_TABLES_SHOWN]
-            ask = partial(self._enumerator.request_splits, member, max_splits, number, aside, self._received)
+            wait_ms = self._wait_ms(membership, until_ms)
+            ask = partial(self._enumerator.request_splits, member, max_splits, number, aside, self._received, wait_ms)
             # a request of a group over tables renews no lease in the groups of tables: heartbeats do
             call = partial(membership.call, ask, renews=not self._over_tables)
             answer: GroupAnswer = self._retry.call(call)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from penstock.enumerator.coordinator import failpoints
+from penstock.enumerator.coordinator.group_signals import GroupSignals
 from penstock.enumerator.coordinator.log_size import LogSize
 from penstock.enumerator.coordinator.observations import observe_records
 from penstock.enumerator.coordinator.plan_store import DurablePlanStore, MemoryPlanStore, PlanStore
@@ -61,6 +62,8 @@ class Coordinator:
         self.observer = observer
         self.when_lost: Callable[[PenstockError], object] = lambda error: None
         """Called when the state cannot be written any more, by the thread that notices; possibly more than once."""
+        self.signals = GroupSignals()
+        """Wakes the calls that wait for a change of a group."""
         self.lost: PenstockError | None = None
         """The error after which the state cannot be written; None while it can."""
         self._lock = threading.Lock()
@@ -183,6 +186,7 @@ class Coordinator:
             self.plan_store.drop(gone)
             if self._journal is not None:
                 self._last = self._journal.append((), (), gone)
+        self.signals.send(records)
 
 
 def _log_lost_readers(state: State, records: Sequence[Record]) -> None:

@@ -95,6 +95,9 @@ class RequestSplits(Event[SplitsGranted | NothingYet | EndOfGroup]):
     received: int | None = None
     """Number of the newest request of this epoch whose splits the member received; 0: of none. None: the member does
     not say."""
+    is_held: bool = False
+    """Whether the call is held until there are splits: without any the request is not answered, and is decided again
+    later."""
 
 
 @dataclass(frozen=True, slots=True)

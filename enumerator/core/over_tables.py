@@ -27,7 +27,6 @@ from penstock.enumerator.core.records import (
     GroupDeleted,
     GroupKey,
     LeaseRenewed,
-    NothingGranted,
     ReaderGone,
     ReaderJoined,
     Record,
@@ -36,7 +35,15 @@ from penstock.enumerator.core.records import (
 )
 from penstock.enumerator.core.results import CoordinatorSettings, Decision, GrantedSplit, SplitsGranted, changes
 from penstock.enumerator.core.rounds import NO_ROWS, span_to_come
-from penstock.enumerator.core.split_assignment import MAX_HELD, check_request, choose, granted, missed, withheld
+from penstock.enumerator.core.split_assignment import (
+    MAX_HELD,
+    check_request,
+    choose,
+    granted,
+    missed,
+    unanswered,
+    withheld,
+)
 from penstock.enumerator.core.state import Group, Reader, State
 from penstock.proto.errors import ConfigurationError, Overloaded, TooManyGroups
 from penstock.proto.model.groups import EndOfGroup, Joined, Member, NothingYet, TableTrouble
@@ -258,8 +265,8 @@ def request(
         left -= len(chosen)
         answer += granted(group, chosen, epoch)
     if not answer:
-        records.append(NothingGranted(key=whole.key, reader_id=reader.reader_id, sequence=event.sequence))
-        return Decision(tuple(records), _nothing(state, whole, event, settings))
+        nothing = _nothing(state, whole, event, settings)
+        return Decision((*records, *unanswered(whole, event, nothing)), nothing)
     records.append(SplitsAssigned(key=whole.key, reader_id=reader.reader_id, sequence=event.sequence, splits=()))
     return Decision(tuple(records), SplitsGranted(tuple(answer), _watermark(state, whole, event)))
 

@@ -151,10 +151,17 @@ def request(
         raise Overloaded(f"reader {reader.reader_id!r} of {group.key} holds {MAX_HELD} splits: finish some first")
     chosen = again or choose(group, reader, event.max_splits, event.ceilings.get(group.key.table))
     if not chosen:
-        nothing = NothingGranted(key=group.key, reader_id=reader.reader_id, sequence=event.sequence)
-        return Decision((lease, nothing), _nothing(group, settings))
+        answer = _nothing(group, settings)
+        return Decision((lease, *unanswered(group, event, answer)), answer)
     assigned = SplitsAssigned(key=group.key, reader_id=reader.reader_id, sequence=event.sequence, splits=chosen)
     return Decision((lease, assigned), SplitsGranted(granted(group, chosen), group.watermark.at_us))
+
+
+def unanswered(group: Group, event: ev.RequestSplits, answer: NothingYet | EndOfGroup) -> tuple[NothingGranted, ...]:
+    """The record of an answer without splits; none if the call is held, because then the request is decided again."""
+    if event.is_held and isinstance(answer, NothingYet):
+        return ()
+    return (NothingGranted(key=group.key, reader_id=event.member.reader_id, sequence=event.sequence),)
 
 
 def missed(reader: Reader, event: ev.RequestSplits) -> tuple[tuple[str, int], ...]:

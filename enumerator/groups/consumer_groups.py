@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
+from penstock.enumerator.call_waits import call_wait
 from penstock.enumerator.continuous.types import Progress, ReaderPlace
 from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.coordinator.observations import kind_of, over_of
@@ -132,13 +133,37 @@ class ConsumerGroups:
         sequence: int,
         without: tuple[str, ...] = (),
         received: int | None = None,
+        wait_ms: int = 0,
     ) -> GroupAnswer:
-        """See `GroupService.request_splits`."""
+        """See `GroupService.request_splits`. How long the call waits is up to `call_waits`; it asks again after each
+        change of the group, and each `retry_ms` for what no record of the group shows (tables, alignment)."""
+        ask = partial(self._request_splits, member, max_splits, sequence, without, received)
+        wait, is_held = call_wait(), wait_ms > 0
+        if not is_held:
+            return ask(is_held=False)
+        with self.coordinator.signals.of(member.group) as changed:
+            while True:
+                changed.clear()  # before the decision: a later change ends the wait
+                answer = ask(is_held=is_held)
+                if not is_held or not isinstance(answer, NothingYet):
+                    return answer
+                is_held = wait(self.coordinator.settings.retry_ms / 1000, changed)
+
+    def _request_splits(
+        self,
+        member: Member,
+        max_splits: int,
+        sequence: int,
+        without: tuple[str, ...],
+        received: int | None,
+        *,
+        is_held: bool,
+    ) -> GroupAnswer:
         key, tables = GroupKey(member.table, member.group), tuple[str, ...]()
         if is_pattern(member.table) and self._is_over_tables(member):
             tables = self.over_tables.present(key)
         ceilings = self.aligned.requested(key, tables)
-        event = ev.RequestSplits(member, max_splits, sequence, tables, frozenset(without), ceilings, received)
+        event = ev.RequestSplits(member, max_splits, sequence, tables, frozenset(without), ceilings, received, is_held)
         answer = self._count_fenced(member, lambda: self.coordinator.handle(event))
         if isinstance(answer, NothingYet | EndOfGroup):
             self.aligned.answered(key, ceilings, ())

@@ -60,6 +60,7 @@ class DiscoveryThreads:
         clock_ms = split_discovery.clock_ms
         works = {"look": self._discover, "check": self._check, "lag": self._measure, "streams": self._measure_streams}
         self._jobs = TableJobs(works, clock_ms, self._failed, self._wake_discovery)
+        self._hastened: dict[str, int] = {}
         self._scan_s = 0.0
         self._scanned_s: float | None = None
         self._interval_s = interval_s = min(interval_ms, split_discovery.coordinator.settings.lease_ms // 8) / 1000
@@ -82,6 +83,12 @@ class DiscoveryThreads:
         self._scanned_s = None
         for loop in self._loops:
             loop.woken.set()
+
+    def hasten(self, table: str, due_ms: int) -> None:
+        """Discovers the rounds of the table at `due_ms`, if that is earlier than by its interval. Any thread."""
+        self._hastened[table] = due_ms
+        self._jobs.put("look", {table: due_ms})
+        self._wake_discovery()
 
     def stop(self) -> None:
         """Stops the threads. Waits for running jobs, for at most STOP_S."""
@@ -136,7 +143,7 @@ class DiscoveryThreads:
     def _scan(self, now_ms: int) -> None:
         """Schedules what is due of all tables. A look schedules the next one itself; a scan also finds new groups, and
         groups that back-pressure no longer pauses."""
-        self._jobs.put("look", self._split_discovery.due_times(), only=True)
+        self._jobs.put("look", {**self._split_discovery.due_times(), **self._hastened}, only=True)
         if self._checks is not None:
             self._jobs.put("check", dict.fromkeys(self._checks.due(), now_ms))
             self._checks.report_silent()
@@ -155,7 +162,12 @@ class DiscoveryThreads:
         return min(self._interval_s, max(LEAST_WAIT_S, left_s + LATE_SHARE * self._interval_s))
 
     def _discover(self, table: str) -> int | None:
+        now_ms = self._split_discovery.clock_ms()
+        if self._hastened.get(table, now_ms) <= now_ms:
+            self._hastened.pop(table, None)
         planned = self._split_discovery.discover_table(table)
+        if (hastened_ms := self._hastened.get(table)) is not None:
+            return hastened_ms  # a change was reported during this discovery
         due_ms = self._split_discovery.due_ms(table)
         is_later = due_ms is not None and due_ms > self._split_discovery.clock_ms()
         return due_ms if planned or is_later else None

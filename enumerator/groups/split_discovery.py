@@ -145,6 +145,17 @@ class SplitDiscovery:
         finally:
             self.running_since_ms.pop(table, None)
 
+    def tables_at(self, path: str) -> tuple[str, ...]:
+        """The names of the tables at the path that were looked at."""
+
+        def is_at(table: str) -> bool:
+            try:
+                return self.path_of(table) == path
+            except TableNotFound:
+                return False  # no longer served; its groups remain
+
+        return tuple(table for table in tuple(self._looks) if is_at(table))
+
     def look(self, table: str) -> Look:
         """The last look at the table, or a new one if it is due. Errors of storage."""
         return self._watch.look(self.path_of(table), self.interval_ms(table))

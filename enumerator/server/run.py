@@ -165,7 +165,7 @@ class _Pools:
     """The threads of one server."""
 
     def __init__(self) -> None:
-        self.calls = ThreadPoolExecutor(limits.WORKERS, thread_name_prefix="penstock-call")
+        self.calls = ThreadPoolExecutor(limits.WORKERS + limits.MAX_HELD, thread_name_prefix="penstock-call")
         self.planning = PlanningPool()
         self.tokens: TokenRefresh | None = None
 
@@ -244,7 +244,7 @@ def serve_enumerator(
     health_state = health.HealthServicer(experimental_non_blocking=True, experimental_thread_pool=pools.calls)
     health_pb2_grpc.add_HealthServicer_to_server(health_state, server)
     by_call = {
-        **GroupHandlers(groups).by_call(),
+        **GroupHandlers(groups, settings.limits).by_call(),
         **TableHandlers(tables, rights).by_call(),
         **WriteHandlers(writes).by_call(),
         **ServiceSplitHandlers(service_splits).by_call(),

@@ -19,6 +19,7 @@ from penstock.enumerator.streams.plan_cache import AnswerKey, KnownAnswer, LruCa
 from penstock.enumerator.tables.shared_plans import SharedPlans
 from penstock.enumerator.tables.table_watch import CallLooks, TableWatch
 from penstock.enumerator.tables.timeline_pages import timeline_page
+from penstock.enumerator.tables.timeline_watcher import FolderEvents, TimelineWatcher
 from penstock.kafka.factory import open_topic
 from penstock.kafka.protocols import OpenTopic
 from penstock.proto.errors import CorruptFile, StorageError, TableNotFound
@@ -80,6 +81,18 @@ class OpenTables:
         self._opened: OrderedDict[str, HudiTable] = OrderedDict()
         self._listed: dict[str, int] = {}
         self._listed_files = 0
+
+    def follow_changes(self, open_events: Callable[[], FolderEvents | None]) -> Callable[[], None]:
+        """Watches the timelines on local disks at which streams look from now on, for `wait_for_change`. Returns the
+        function that ends this. `open_events`: see `TimelineWatcher`."""
+        watcher = TimelineWatcher(open_events, self._watch.changed)
+        self._watch.follow = watcher.follow
+        return watcher.close
+
+    def wait_for_change(self, path: str, seconds: float) -> None:
+        """Waits until the timeline of the table changes after the last look of a stream, or for `seconds`: also if it
+        is not watched."""
+        self._watch.wait_for_change(path, lambda event: event.wait(seconds))
 
     def check(self, path: str) -> None:
         """TableNotFound, UnsupportedFeature, … if no table can be opened at `path`."""

@@ -78,6 +78,7 @@ class _Version:
     number: int = 0
     entries: Mapping[str, TableEntry] = field(default_factory=dict)
     names: tuple[str, ...] = ()
+    paths: frozenset[str] = frozenset()
     conflicts: tuple[NameConflict, ...] = ()
     beyond_limit: int = 0
 
@@ -147,6 +148,10 @@ class TableRegistry:
     def path(self, table: str) -> str:
         """The path or URI of a table. Errors as `entry`."""
         return self.entry(table).path
+
+    def serves(self, path: str) -> bool:
+        """Whether a registered table has this path; always if every name is a path."""
+        return self._by_path or path in self._now.paths
 
     def interval_ms(self, table: str) -> int:
         """How often the table is checked for new commits. Unknown tables have the default."""
@@ -236,6 +241,7 @@ class TableRegistry:
             number=self._now.number + 1,
             entries=MappingProxyType(served),
             names=tuple(sorted(served)),
+            paths=frozenset(entry.path for entry in served.values()),
             conflicts=tuple(sorted(conflicts, key=lambda conflict: conflict.refused.name)),
             beyond_limit=beyond,
         )

@@ -24,6 +24,8 @@ MAX_TABLES: Final = 20_000
 """Tables whose looks are kept."""
 MAX_WAIT_MS: Final = 1_000
 """A stream that waits for the next look at a table gets it after this time, even if the interval is longer."""
+GAP_MS: Final = 50
+"""A reported change causes a look at the earliest this long after the look before began."""
 LOOK_S: Final = 30.0
 """How long a call waits for the look of another call."""
 
@@ -54,6 +56,12 @@ class _Watched:
     """When the running look began; None if none runs."""
     look: Look | None = None
     """The last look."""
+    is_stale: bool = False
+    """Whether a change was reported after the last look began: the next one is due."""
+    due_ms: int = 0
+    """The earliest time of a look that a report causes."""
+    news: set[threading.Event] = field(default_factory=set)
+    """Set when a change is reported."""
 
 
 class TableWatch:
@@ -73,6 +81,46 @@ class TableWatch:
         self._probe, self._clock_ms, self._chance, self._most = probe, clock_ms, chance, most
         self._lock = threading.Lock()
         self._tables: OrderedDict[str, _Watched] = OrderedDict()
+        self.follow: Callable[[str, str], object] = lambda path, timeline_folder: None
+        """Called after each look with the path and the timeline folder of its table: `TimelineWatcher.follow`."""
+
+    def changed(self, path: str) -> int | None:
+        """Makes the next look at the table due, because its timeline may have changed. Returns when it is due, at most
+        `GAP_MS` after the last look began; None if the table was never looked at.
+
+        Many reports within `GAP_MS` are one look, so that a busy table is not looked at without pause."""
+        with self._lock:
+            table = self._tables.get(path)
+            if table is None:
+                return None
+            now_ms = self._clock_ms()
+            before_ms = table.running_ms
+            if before_ms is None and table.look is not None:
+                before_ms = table.look.at_ms
+            table.due_ms = now_ms if before_ms is None else max(now_ms, before_ms + GAP_MS)
+            table.is_stale = True
+            for news in table.news:
+                news.set()
+            return table.due_ms
+
+    @contextmanager
+    def news(self, path: str) -> Iterator[threading.Event]:
+        """An event that is set when a change of the table is reported while the block runs."""
+        table, event = self._table(path), threading.Event()
+        with self._lock:
+            table.news.add(event)
+        try:
+            yield event
+        finally:
+            with self._lock:
+                table.news.discard(event)
+
+    def wait_for_change(self, path: str, wait: Callable[[threading.Event], object]) -> None:
+        """Calls `wait` with an event that is set when a change of the table is reported; not if one was reported after
+        the last look began."""
+        with self.news(path) as event:
+            if not self._table(path).is_stale:
+                wait(event)
 
     def look(self, path: str, interval_ms: int) -> Look:
         """The last look at the table, or a new one if it is due. Errors of the storage; then the next call looks again.
@@ -83,8 +131,10 @@ class TableWatch:
         table = self._table(path)
         with _one_at_a_time(table, path):
             before = table.look
-            if before is not None and self._clock_ms() < min(before.until_ms, before.at_ms + interval_ms):
-                return before
+            if before is not None:
+                due_ms = self._due_ms(table, before.until_ms, before.at_ms + interval_ms)
+                if self._clock_ms() < due_ms:
+                    return before
             return self._new_look(path, table, interval_ms)
 
     def begun(self, path: str) -> int:
@@ -111,12 +161,16 @@ class TableWatch:
         table = self._table(path)
         look, running_ms = table.look, table.running_ms
         if running_ms is not None:
-            due_ms = running_ms + interval_ms
+            due_ms = self._due_ms(table, running_ms + interval_ms)
         elif look is not None:
-            due_ms = min(look.until_ms, look.at_ms + interval_ms)
+            due_ms = self._due_ms(table, look.until_ms, look.at_ms + interval_ms)
         else:
             return 0
         return max(0, due_ms - self._clock_ms())
+
+    def _due_ms(self, table: _Watched, *times_ms: int) -> int:
+        """The earliest of these times, or the time of the look that a report causes."""
+        return min(*times_ms, table.due_ms) if table.is_stale else min(times_ms)
 
     def _table(self, path: str) -> _Watched:
         with self._lock:
@@ -128,13 +182,14 @@ class TableWatch:
 
     def _new_look(self, path: str, table: _Watched, interval_ms: int) -> Look:
         at_ms, table.begun = self._clock_ms(), table.begun + 1
-        table.running_ms = at_ms
+        table.running_ms, table.is_stale = at_ms, False  # before the probe: a later report causes another look
         try:
             fingerprint = self._probe(path)
         finally:
             table.running_ms = None
         share = self._chance() if table.look is None else 1.0
         table.look = Look(table.begun, fingerprint, at_ms, at_ms + round(interval_ms * share))
+        self.follow(path, fingerprint.timeline_folder)
         return table.look
 
 
@@ -166,13 +221,19 @@ class CallLooks:
         Unless it is urgent, the call first waits until the next look is due, and shares that look with all others.
         """
         if not is_urgent and self._watch.begun(self._path) == self._before:
-            delay_ms = self._watch.wait_ms(self._path, self._interval_ms)
-            if delay_ms:
-                begin_ms = self._watch.now_ms()
-                self._wait(delay_ms / 1000)
-                self.waited_ms += self._watch.now_ms() - begin_ms
+            self._wait_until_due()
         self._seen = self._watch.look_after(self._path, self._before, self._interval_ms).fingerprint
         return self._seen
+
+    def _wait_until_due(self) -> None:
+        """Waits until a look is due by the interval, or a change is reported."""
+        begin_ms = self._watch.now_ms()
+        with self._watch.news(self._path) as news:
+            delay_ms = self._watch.wait_ms(self._path, self._interval_ms)
+            if not delay_ms:
+                return
+            self._wait(delay_ms / 1000, news)
+        self.waited_ms += self._watch.now_ms() - begin_ms
 
 
 @contextmanager

@@ -67,9 +67,10 @@ class GroupCalls(ABC):
         sequence: int,
         without: tuple[str, ...] = (),
         received: int | None = None,
+        wait_ms: int = 0,
     ) -> GroupAnswer:
         """See `GroupService.request_splits`."""
-        message = calls.ask_to_message(member, max_splits, sequence, without, received)
+        message = calls.ask_to_message(member, max_splits, sequence, without, received, wait_ms)
         return calls.answer_from_message(self._call_group("RequestSplits", message, pb.RequestSplitsResponse))
 
     def commit_splits(self, member: Member, done: tuple[SplitProgress, ...]) -> None:

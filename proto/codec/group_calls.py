@@ -97,7 +97,12 @@ def member_of(message: _OfMember) -> Member:
 
 
 def ask_to_message(
-    member: Member, max_splits: int, sequence: int, without: tuple[str, ...] = (), received: int | None = None
+    member: Member,
+    max_splits: int,
+    sequence: int,
+    without: tuple[str, ...] = (),
+    received: int | None = None,
+    wait_ms: int = 0,
 ) -> pb.RequestSplitsRequest:
     """A request for splits."""
     checked_max_splits(max_splits)
@@ -108,11 +113,13 @@ def ask_to_message(
             sequence=sequence,
             without_tables=without[:MAX_TABLES_SHOWN],
             received=received,
+            wait_ms=wait_ms or None,
         )
 
 
-def ask_from_message(message: pb.RequestSplitsRequest) -> tuple[Member, int, int, tuple[str, ...], int | None]:
-    """(member, max_splits, sequence, the tables that it leaves out, the newest request whose splits it received)."""
+def ask_from_message(message: pb.RequestSplitsRequest) -> tuple[Member, int, int, tuple[str, ...], int | None, int]:
+    """(member, max_splits, sequence, the tables that it leaves out, the newest request whose splits it received, how
+    long the call may be held)."""
     member, what = member_of(message), "request for splits"
     without = check.counted(what, "without_tables", message.without_tables, MAX_TABLES_SHOWN)
     return (
@@ -121,6 +128,7 @@ def ask_from_message(message: pb.RequestSplitsRequest) -> tuple[Member, int, int
         check.number(what, "sequence", message.sequence),
         tuple(check.name(what, "without_tables", each, check.MAX_PATH_CHARS) for each in without),
         check.number(what, "received", message.received) if message.HasField("received") else None,
+        check.number(what, "wait_ms", message.wait_ms),
     )
 
 

@@ -33,6 +33,8 @@ from penstock.proto.model.streams import Alignment, EventTimeRule, SnapshotPlace
 from penstock.proto.model.streams import StartSnapshot as StartSnapshot
 
 MAX_SPLITS_A_REQUEST: Final = 1000
+MAX_WAIT_MS: Final = 1000
+"""The longest time for which a request for splits waits at the server."""
 MAX_TABLES_SHOWN: Final = 1000
 """The maximum number of tables in the description of a group over tables, and of those that a request leaves out."""
 

@@ -441,12 +441,13 @@ class HeartbeatResponse(_message.Message):
     def __init__(self, lease_ms: _Optional[int] = ...) -> None: ...
 
 class RequestSplitsRequest(_message.Message):
-    __slots__ = ("member", "max_splits", "sequence", "without_tables", "received", "request_id", "client_version")
+    __slots__ = ("member", "max_splits", "sequence", "without_tables", "received", "wait_ms", "request_id", "client_version")
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     MAX_SPLITS_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_TABLES_FIELD_NUMBER: _ClassVar[int]
     RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     member: Member
@@ -454,9 +455,10 @@ class RequestSplitsRequest(_message.Message):
     sequence: int
     without_tables: _containers.RepeatedScalarFieldContainer[str]
     received: int
+    wait_ms: int
     request_id: str
     client_version: str
-    def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., max_splits: _Optional[int] = ..., sequence: _Optional[int] = ..., without_tables: _Optional[_Iterable[str]] = ..., received: _Optional[int] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., max_splits: _Optional[int] = ..., sequence: _Optional[int] = ..., without_tables: _Optional[_Iterable[str]] = ..., received: _Optional[int] = ..., wait_ms: _Optional[int] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class AssignedSplit(_message.Message):
     __slots__ = ("plan_id", "index", "split", "start", "position", "table", "epoch", "watermark_us")

@@ -224,6 +224,7 @@ class ScriptedGroups:
         sequence: int,
         without: tuple[str, ...] = (),
         received: int | None = None,
+        wait_ms: int = 0,
     ) -> GroupAnswer:
         return self._answer(Assignments | NothingYet | EndOfGroup, "request", member, max_splits, sequence)
 

@@ -53,7 +53,7 @@ class VirtualTime:
             self._threads -= 1
             self._advance()
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float, news: threading.Event | None = None) -> None:
         me = threading.get_ident()
         with self._changed:
             self._until[me] = self.now_ms + max(1, round(seconds * 1000))
@@ -233,11 +233,11 @@ def test_call_with_a_fixed_end_does_not_wait(lake: SimulatedLake) -> None:
     target = Position(InstantTime("99990101000000000"))
     waits: list[float] = []
     for _ in range(3):
-        with waiting_by(waits.append):
+        with waiting_by(lambda seconds, news: waits.append(seconds)):
             assert world.service.next_batch(replace(world.scope(0), target=target), point).point == point
     assert (waits, len(world.looks_ms)) == ([], 3)
     for _ in range(2):  # the first call reads the table
-        with waiting_by(waits.append):
+        with waiting_by(lambda seconds, news: waits.append(seconds)):
             world.service.next_batch(world.scope(0), point)
     assert waits == [1.0], "without an end it waits"
 

@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.engine.connect import enumerator_for
+from penstock.engine.connect import embedded_enumerator, enumerator_for, open_tables
 from penstock.engine.requests.batch import check_order
 from penstock.engine.requests.stream import (
     check_stream_options,
@@ -67,7 +67,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         whole_schema: bool = False,
         enumerator: Enumerator | None = None,
         clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], None] = time.sleep,
+        pause: Callable[[float], None] | None = None,
         new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         """`whole_schema`: the schema is that of load(), which neither `columns` nor `.schema()` restricted.
@@ -84,11 +84,15 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._whole_schema = whole_schema
         self._load, self._reading = resolved(load, schema, narrows=True)
         self._initial: Offset | None = None
-        self._retry = Retry(policy=load.options.retry, now_ms=lambda: clock() * 1000, wait=pause)
-        self._given = enumerator
+        self._retry = Retry(policy=load.options.retry, now_ms=lambda: clock() * 1000, wait=pause or time.sleep)
+        self._given, self._reads = enumerator, None if enumerator or load.options.server else open_tables()
+        self._end_watch: Callable[[], None] = lambda: None
         self._new_id = new_id
         self._limits, self._takes_all = stream_limits(load.options), False
-        self._progress = StreamProgress(self._next_batch, clock, pause, load.options.idle_timeout_us)
+        has_server = load.options.server is not None
+        idle_timeout_us = load.options.idle_timeout_us
+        pause = pause or self._pause
+        self._progress = StreamProgress(self._next_batch, clock, pause, idle_timeout_us, has_server=has_server)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Spark pickles the reader into every task, which needs only the SlotReader."""
@@ -174,13 +178,26 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing to do: Spark's checkpoint is the only state."""
 
     def stop(self) -> None:
-        """Nothing to do: connections belong to the process, a server's plans to their time to live."""
+        """Ends the watch of the table. Connections belong to the process, a server's plans to their time to live."""
+        self._end_watch()
 
     @cached_property
     def _enumerator(self) -> Enumerator:
         """Created on first use, in the driver: the copies of this reader in tasks never use it."""
         options = self._load.options
-        return self._given or enumerator_for(options.server, options.access)
+        if self._reads is None:
+            return self._given or enumerator_for(options.server, options.access)
+        from penstock.enumerator.tables.inotify import open_inotify
+
+        self._end_watch = self._reads.follow_changes(open_inotify)
+        return embedded_enumerator(self._reads)
+
+    def _pause(self, seconds: float) -> None:
+        """Waits before the next look at the table; without a server no longer than until its local timeline changes."""
+        if self._reads is None:
+            time.sleep(seconds)
+        else:
+            self._reads.wait_for_change(self._load.table, seconds)
 
     @cached_property
     def _scope(self) -> StreamScope:

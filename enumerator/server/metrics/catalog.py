@@ -322,6 +322,11 @@ _ENTRIES: Final = (
     _counter(
         "penstock_write_conflicts", "calls", "Leases that were refused to a write, because another has them.", "table"
     ),
+    _gauge("penstock_watched_timelines", "folders", "Local timeline folders that the system watches (inotify)."),
+    _gauge(
+        "penstock_unwatched_timelines", "folders", "Local ones that it does not watch: only `pollIntervalMs` counts."
+    ),
+    _counter("penstock_timeline_changes", "changes", "Changes of tables that the watches reported."),
     _gauge(
         "penstock_tokens",
         "tokens",

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from penstock.enumerator.catalog_events import CatalogListed
+from penstock.enumerator.catalog_events import CatalogListed, TimelinesWatched
 from penstock.enumerator.observer import StreamsMeasured, TopicMeasured
-from penstock.enumerator.server.metrics.families import Values, counter, gauge
+from penstock.enumerator.server.metrics.families import Values, counter, gauge, gauge_of
 from penstock.enumerator.write_events import ServicesMeasured, WritesMeasured
 from penstock.proto.model.groups import GroupLag
 from penstock.proto.model.hybrid import Phase
@@ -219,6 +219,21 @@ class WriteMetrics:
         yield gauge("penstock_writes", writes)
         yield gauge("penstock_write_groups", {(table,): float(each.groups) for table, each in tables.items()})
         yield gauge("penstock_write_oldest_seconds", oldest)
+
+
+class WatchMetrics:
+    """The watched timelines: gauges, and a counter. Any thread."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._event = TimelinesWatched(0, 0)
+        self._changes = counter("penstock_timeline_changes", registry)
+        gauge_of("penstock_watched_timelines", registry, lambda: self._event.watched)
+        gauge_of("penstock_unwatched_timelines", registry, lambda: self._event.refused)
+
+    def set(self, event: TimelinesWatched) -> None:
+        """Replaces the gauges, and adds to the counter."""
+        self._event = event
+        self._changes.inc(event.changes)
 
 
 _LIVE: Final = tuple(state for state in WriteState if not state.has_ended)

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
-from penstock.enumerator.catalog_events import CatalogListed, TableRemoved
+from penstock.enumerator.catalog_events import CatalogListed, TableRemoved, TimelinesWatched
 from penstock.enumerator.groups.activity import Activity
 from penstock.enumerator.groups.merged_groups import hidden_tables
 from penstock.enumerator.observer import (
@@ -47,6 +47,7 @@ from penstock.enumerator.server.metrics.gauges import (
     ServiceGauges,
     StreamGauges,
     TopicGauges,
+    WatchMetrics,
     WriteMetrics,
 )
 from penstock.enumerator.subscriptions import Subscriptions
@@ -108,6 +109,7 @@ class Metrics:
         self._streams = StreamGauges(max_names)
         self.registry.register(self._streams)
         self._writes = WriteMetrics(registry, max_names, self._tables.of)
+        self._watches = WatchMetrics(registry)
         self._subscriptions = self._subscribe()
 
     def observe(self, event: Observation) -> None:
@@ -126,6 +128,7 @@ class Metrics:
         subscriptions.subscribe(TableChecked, self._state.set_health)
         subscriptions.subscribe(TableRemoved, self._state.drop_table)
         subscriptions.subscribe(CatalogListed, self._catalogs.set)
+        subscriptions.subscribe(TimelinesWatched, self._watches.set)
         subscriptions.subscribe(TopicMeasured, lambda event: self._topics.set(event.table, event.group, event))
         subscriptions.subscribe(RecordsExpired, lambda event: self._lost.inc(event.records))
         subscriptions.subscribe(WatermarkPlanned, self._state.set_watermark)

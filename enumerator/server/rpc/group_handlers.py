@@ -10,8 +10,11 @@ from dataclasses import replace
 
 import grpc
 
+from penstock.enumerator.call_waits import waiting_by
 from penstock.enumerator.server.auth.callers import caller
+from penstock.enumerator.server.config.settings import LimitSettings
 from penstock.enumerator.server.rpc.handlers import answered
+from penstock.enumerator.server.rpc.held_calls import HeldCalls
 from penstock.proto.codec import group_calls as calls
 from penstock.proto.codec.server_status import status_to_message
 from penstock.proto.errors import ConfigurationError
@@ -25,8 +28,8 @@ class GroupHandlers:
     """One method per call, named as in the .proto. Any thread. Without a `GroupService` every valid call fails with a
     ConfigurationError."""
 
-    def __init__(self, groups: GroupService | None) -> None:
-        self._optional_groups = groups
+    def __init__(self, groups: GroupService | None, limits: LimitSettings = LimitSettings()) -> None:  # noqa: B008
+        self._optional_groups, self._held = groups, HeldCalls(limits)
 
     def by_call(self) -> Mapping[str, Callable[..., object]]:
         """The handlers by the names of their calls."""
@@ -75,9 +78,11 @@ class GroupHandlers:
         """See the .proto."""
 
         def answer() -> pb.RequestSplitsResponse:
-            member, max_splits, sequence, without, received = calls.ask_from_message(request)
-            splits = self._groups.request_splits(_of_caller(member), max_splits, sequence, without, received)
-            return calls.answer_to_message(splits)
+            member, max_splits, sequence, without, received, wait_ms = calls.ask_from_message(request)
+            with self._held.hold(context, wait_ms) as held, waiting_by(held.wait):
+                member = _of_caller(member)
+                splits = self._groups.request_splits(member, max_splits, sequence, without, received, wait_ms)
+            return calls.answer_to_message(held.answered(splits))
 
         return answered("RequestSplits", request, context, answer)
 

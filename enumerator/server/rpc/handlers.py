@@ -213,14 +213,16 @@ class _OnPool:
             return self._handler(request, context)
 
 
-def _wait(turns: Turns, table: str, context: grpc.ServicerContext, seconds: float) -> None:
-    """Waits without the turn of the call, for at most half of its remaining time. StorageError if the call ended."""
-    ended = threading.Event()
+def _wait(turns: Turns, table: str, context: grpc.ServicerContext, seconds: float, news: threading.Event) -> bool:
+    """Waits for `news` without the turn of the call, for at most half of its remaining time. Returns whether it waited.
+    StorageError if the call ended, which also sets `news`."""
     remaining_s = require_deadline(context.time_remaining())
-    if context.add_callback(ended.set):
-        turns.park(table, remaining_s / 2, partial(ended.wait, min(seconds, remaining_s / 2)))
-    if ended.is_set() or not context.is_active():
+    has_waited = context.add_callback(news.set) and turns.park(
+        table, remaining_s / 2, partial(news.wait, min(seconds, remaining_s / 2))
+    )
+    if not context.is_active():
         raise StorageError(f"table {table[:200]}: the call was cancelled while it waited for the next look")
+    return has_waited
 
 
 def _of_caller(scope: StreamScope) -> StreamScope:

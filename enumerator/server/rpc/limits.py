@@ -11,6 +11,8 @@ WORKERS: Final = 128
 """Threads for the short calls, which do no I/O and hold a lock for microseconds. They are created on demand. There are
 more than one connection may have calls, because gRPC holds a thread while the bytes of a request arrive, and one slow
 peer must not hold all of them."""
+MAX_HELD: Final = WORKERS
+"""Calls that are held until there are splits. Each occupies a thread, beside the WORKERS threads of the other calls."""
 PLANNING_WORKERS: Final = 4
 """Concurrent calls that open and describe tables; a table without a running call may run one more (`turns`). These
 calls list storage. They have a separate pool of WORKERS threads, so that readers never wait for them."""

@@ -59,14 +59,14 @@ class Turns:
         finally:
             self._end(table)
 
-    def park(self, table: str, remaining_s: float, wait: Callable[[], object]) -> None:
+    def park(self, table: str, remaining_s: float, wait: Callable[[], object]) -> bool:
         """Calls `wait` within a turn of the table, without the turn, which others use meanwhile; then waits for a turn
-        again. Does not wait if too many calls are parked. StorageError if there is no turn within `remaining_s` after
-        the wait."""
+        again. Returns False without a wait if too many calls are parked. StorageError if there is no turn within
+        `remaining_s` after the wait."""
         with self._changed:
             parked = self._parked[table]
             if parked >= most_waiting(self._parked.total() - parked, MAX_PARKED):
-                return
+                return False
             self._parked[table] += 1
         self._end(table)
         try:
@@ -78,6 +78,7 @@ class Turns:
                 _decrement(self._parked, table)
         if not is_free:
             raise StorageError(f"table {table[:200]}: the deadline passed: the server is overloaded; retry later")
+        return True
 
     def _end(self, table: str) -> None:
         with self._changed:

@@ -108,6 +108,7 @@ class FakeGroup:
     ordinals: dict[SplitRef, int] = field(default_factory=dict)
     reports: dict[SplitRef, SplitReport | None] = field(default_factory=dict)
     responses: dict[str, tuple[int, GroupAnswer]] = field(default_factory=dict)
+    waits: list[int] = field(default_factory=list)
     received: list[int | None] = field(default_factory=list)
     granted: dict[str, set[SplitRef]] = field(default_factory=dict)
     joins: dict[str, Joined] = field(default_factory=dict)
@@ -144,8 +145,10 @@ class FakeGroup:
         sequence: int,
         without: tuple[str, ...] = (),
         received: int | None = None,
+        wait_ms: int = 0,
     ) -> GroupAnswer:
         self._record_call("request", member, max_splits, sequence)
+        self.waits.append(wait_ms)
         self.received.append(received)
         self._require(member)
         last, answer = self.responses.get(member.reader_id, (0, None))

@@ -17,7 +17,7 @@ from penstock.proto.errors import (
     Fenced,
     StorageError,
 )
-from penstock.proto.model.groups import StartAt, StartLatest
+from penstock.proto.model.groups import MAX_WAIT_MS, StartAt, StartLatest
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental
 from tests.unit.engine.consumer_factory import ALL, ConsumerFactory, polled
@@ -203,6 +203,21 @@ class TestWaiting:
             assert batch is not None
             assert batch.split_id == "late"
             assert not consumer.caught_up
+
+    def test_request_waits_at_the_server_no_longer_than_the_poll(
+        self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock
+    ) -> None:
+        group.rounds = {}
+        with new_consumer() as consumer:
+            assert consumer.poll(0) is None
+            clock.now += 500
+            assert consumer.poll(300) is None
+            clock.now += 500
+            assert consumer.poll(1200) is None
+            clock.now += 500
+            clock.on_wait = consumer.wake
+            assert consumer.poll() is None
+        assert group.waits == [0, 300, MAX_WAIT_MS, 700, 200, MAX_WAIT_MS]
 
     def test_waking_ends_an_iteration(self, new_consumer: ConsumerFactory, group: FakeGroup, clock: FakeClock) -> None:
         group.rounds = {}

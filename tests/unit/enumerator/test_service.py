@@ -331,3 +331,17 @@ def test_group_beyond_the_bound_is_refused_and_the_others_continue() -> None:
         server.stop(0)
     world.service.split_discovery.discover()
     assert isinstance(world.request_splits(), Assignments)
+
+
+def test_tables_at_a_path_leave_out_a_table_that_is_no_longer_served() -> None:
+    world = World()
+    world.service.split_discovery.discover()
+    (table,) = world.service.split_discovery._looks
+    path = world.service.tables.path(table)
+    assert world.service.split_discovery.tables_at(path) == (table,)
+
+    def removed(name: str) -> str:
+        raise TableNotFound(name)
+
+    world.service.split_discovery.path_of = removed
+    assert world.service.split_discovery.tables_at(path) == ()

@@ -91,6 +91,15 @@ def test_every_table_is_served_once_before_another_one_is_served_twice(splits: l
     assert isinstance(core.request(most), NothingYet)
 
 
+@pytest.mark.parametrize("is_held", [True, False])
+def test_held_request_without_splits_is_decided_again(is_held: bool) -> None:
+    core = Core(2)
+    request = ev.RequestSplits(core.member, 1, 1, core.tables, is_held=is_held)
+    assert isinstance(core.handle(request), NothingYet)
+    core.plan(1, 1)
+    assert isinstance(core.handle(request), SplitsGranted) is is_held
+
+
 def test_work_of_a_request_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables whose splits all wait for other readers are last the next time, so that those behind them are served."""
     core = Core(200)

@@ -28,6 +28,22 @@ def test_repeated_request_grants_nothing_if_its_first_answer_was_empty() -> None
     assert core.request_splits(member, 2) == [(plan_id, 0)]
 
 
+def test_held_request_without_splits_is_decided_again() -> None:
+    """Negative control: the test above, where the call is not held."""
+    core = Core()
+    member = core.join("r")
+    held = ev.RequestSplits(member, 1, 1, is_held=True)
+    assert all(isinstance(core.handle(held), NothingYet) for _ in range(2))
+    plan_id = core.plan(("p", "a"))
+    answer = core.handle(held)
+    assert isinstance(answer, SplitsGranted) and [(one.plan_id, one.index) for one in answer.splits] == [(plan_id, 0)]
+    assert core.handle(replace(held, is_held=False)) == answer, "a copy of the request gets the same answer"
+    assert isinstance(core.handle(replace(held, sequence=2)), NothingYet)
+    assert isinstance(core.handle(replace(held, sequence=2, is_held=False)), NothingYet), "the last answer"
+    with pytest.raises(Fenced, match="request 2 was already handled"):
+        core.handle(held)
+
+
 def test_request_older_than_one_with_an_empty_answer_is_refused() -> None:
     core = Core()
     member = core.join("r")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,9 @@ from penstock.enumerator.coordinator.coordinator import Coordinator
 from penstock.enumerator.core.results import CoordinatorSettings
 from penstock.enumerator.groups import table_jobs
 from penstock.enumerator.service import EnumeratorService
+from penstock.enumerator.tables.inotify import MOVED_IN, FolderEvent
+from penstock.enumerator.tables.registry import CONFIG, TableEntry, TableRegistry
+from penstock.enumerator.tables.table_watch import GAP_MS
 from penstock.proto.model.groups import GroupScope, GroupSpec
 from penstock.proto.model.queries import Incremental, PlanRequest
 from tests.progress import PROGRESS_S
@@ -113,4 +117,67 @@ def test_each_of_many_tables_is_discovered_although_earlier_ones_are_due_again()
         assert {name: script.begun[: 2 * len(names)].count(name) for name in names} == dict.fromkeys(names, 2)
     finally:
         script.permits.release(1_000)
+        service.stop()
+
+
+@dataclass
+class Folders:
+    """Events of folders that the test puts. `watched` has the folders by the number of their watch."""
+
+    events: queue.Queue[list[FolderEvent]] = field(default_factory=queue.Queue)
+    watched: dict[int, str] = field(default_factory=dict)
+
+    def add(self, folder: str, /) -> int:
+        known = next((number for number, name in self.watched.items() if name == folder), None)
+        number = known or 1 + max(self.watched, default=0)
+        self.watched[number] = folder
+        return number
+
+    def remove(self, watch: int, /) -> None:
+        del self.watched[watch]
+
+    def read(self) -> list[FolderEvent]:
+        return self.events.get()
+
+    def close(self) -> None:
+        self.events.put([])
+
+    def completed(self, instant: int) -> None:
+        """A completed instant appears in every watched folder."""
+        self.events.put([FolderEvent(number, MOVED_IN, f"{instant:03}_9.commit") for number in self.watched])
+
+
+def test_reported_change_is_discovered_before_the_interval_ends_and_a_removed_table_is_not_watched() -> None:
+    """The clock stands still except for the gap between two looks: the interval alone never causes a second look."""
+    script, clock, folders = Script(newest=1), Clock(), Folders()
+    tables = TableRegistry({}, default_interval_ms=3_600_000)
+    tables.put_source(CONFIG, [TableEntry("t", "/lake/t")])
+    service = EnumeratorService(
+        tables,
+        reads=script,
+        follows=script,  # type: ignore[arg-type]
+        clock_ms=clock,
+        coordinator=Coordinator(clock_ms=clock, settings=CoordinatorSettings(lease_ms=10**9)),
+        poll_ms=10,
+        folder_events=lambda: folders,
+    )
+    service.start()
+    try:
+        service.join_group("g", "r", spec_of(), "one")
+        until(lambda: service.list_groups()[0].planned == at(1))
+        until(lambda: folders.watched == {1: "/lake/t/.hoodie/timeline"})
+        until(lambda: not service.split_discovery.due())
+        for newest in (2, 3):
+            script.newest = newest
+            service.split_discovery.discover()
+            assert service.list_groups()[0].planned == at(newest - 1), "no look is due by the interval"
+            folders.completed(newest)
+            clock.now_ms += GAP_MS
+            until(lambda newest=newest: service.list_groups()[0].planned == at(newest))  # type: ignore[misc]
+            until(lambda: not service.split_discovery.due())
+        tables.put_source(CONFIG, [TableEntry("other", "/lake/t")])
+        assert folders.watched, "another name of the table"
+        tables.put_source(CONFIG, [])
+        assert not folders.watched
+    finally:
         service.stop()

@@ -201,7 +201,7 @@ def test_call_that_looks_because_a_look_is_due_does_not_wait() -> None:
     waits: list[float] = []
     world.watch.look("a", 1_000)
     world.now_ms = 1_000
-    call = CallLooks(world.watch, "a", 1_000, waits.append)
+    call = CallLooks(world.watch, "a", 1_000, lambda seconds, news: waits.append(seconds))
     recent = call.recent()
     assert call.later(is_urgent=False) == recent
     assert (waits, world.looks["a"], call.waited_ms) == ([], 2, 0)
@@ -212,8 +212,9 @@ def test_call_waits_until_a_look_is_due_unless_it_is_urgent() -> None:
     world.watch.look("a", 1_000)
     world.now_ms = 400
 
-    def wait(seconds: float) -> None:
+    def wait(seconds: float, news: threading.Event) -> bool:
         world.now_ms += round(seconds * 1000)
+        return True
 
     calls = [CallLooks(world.watch, "a", 1_000, wait) for _ in range(5)]
     assert [call.recent().timeline_ns for call in calls] == [1] * 5
@@ -228,13 +229,31 @@ def test_time_that_a_call_has_waited_is_measured() -> None:
     """A call that may not wait has waited no time; one that has to wait for a turn again has waited longer."""
     world = World()
     world.watch.look("a", 1_000)
-    at_once = CallLooks(world.watch, "a", 1_000, lambda seconds: None)
+    at_once = CallLooks(world.watch, "a", 1_000, lambda seconds, news: False)
     at_once.later(is_urgent=False)
     assert at_once.waited_ms == 0
 
-    def wait(seconds: float) -> None:
+    def wait(seconds: float, news: threading.Event) -> bool:
         world.now_ms += round(seconds * 1000) + 50
+        return True
 
     longer = CallLooks(world.watch, "a", 1_000, wait)
     longer.later(is_urgent=False)
     assert longer.waited_ms == 1_050
+
+
+def test_change_ends_a_wait_and_one_since_the_last_look_leaves_none() -> None:
+    world = World()
+    reported: list[bool] = []
+
+    def wait(event: threading.Event) -> None:
+        world.watch.changed("a")
+        reported.append(event.is_set())
+
+    world.watch.look("a", 0)
+    world.watch.wait_for_change("a", wait)
+    world.watch.wait_for_change("a", wait)
+    assert reported == [True], "the change is not looked at yet"
+    world.watch.look("a", 0)
+    world.watch.wait_for_change("a", wait)
+    assert reported == [True, True]

@@ -175,14 +175,15 @@ def test_joined_round_trips(member: Member, lease_ms: int) -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(members, st.integers(1, 1000), numbers)
-def test_request_for_splits_round_trips(member: Member, most: int, sequence: int) -> None:
-    message = wired(calls.ask_to_message(member, most, sequence))
-    assert calls.ask_from_message(message) == (member, most, sequence, (), None)
+@given(members, st.integers(1, 1000), numbers, st.integers(0, 1000))
+def test_request_for_splits_round_trips(member: Member, most: int, sequence: int, wait_ms: int) -> None:
+    message = wired(calls.ask_to_message(member, most, sequence, wait_ms=wait_ms))
+    assert message.HasField("wait_ms") == bool(wait_ms), "without a wait the message is that of an older client"
+    assert calls.ask_from_message(message) == (member, most, sequence, (), None, wait_ms)
     message = wired(calls.ask_to_message(member, most, sequence, received=0))
-    assert calls.ask_from_message(message) == (member, most, sequence, (), 0)
+    assert calls.ask_from_message(message) == (member, most, sequence, (), 0, 0)
     message = wired(calls.ask_to_message(member, most, sequence, ("s.a", "s.b"), sequence))
-    assert calls.ask_from_message(message) == (member, most, sequence, ("s.a", "s.b"), sequence)
+    assert calls.ask_from_message(message) == (member, most, sequence, ("s.a", "s.b"), sequence, 0)
 
 
 @pytest.mark.parametrize("idle_us", [None, 5])

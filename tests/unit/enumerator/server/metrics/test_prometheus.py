@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from penstock.enumerator.catalog_events import TimelinesWatched
 from penstock.enumerator.groups.merged_groups import MAX_SHOWN_TABLES, merged_gauges
 from penstock.enumerator.observer import (
     NO_OBSERVER,
@@ -339,3 +340,13 @@ def test_port_is_closed_by_default() -> None:
     nobody: Observer = NO_OBSERVER
     nobody.observe(GroupMeasured("t", "g", GAUGES))
     nobody.observe(SplitReported("t", "g", "r", SplitReport(rows=1, size_bytes=1)))
+
+
+def test_watched_timelines_and_their_changes() -> None:
+    metrics = Metrics()
+    for event in (TimelinesWatched(2, 0), TimelinesWatched(2, 0, changes=2), TimelinesWatched(1, 3, changes=1)):
+        metrics.observe(event)
+    samples = scraped(metrics)[1]
+    assert samples["penstock_watched_timelines", ()] == 1.0
+    assert samples["penstock_unwatched_timelines", ()] == 3.0
+    assert samples["penstock_timeline_changes_total", ()] == 3.0
