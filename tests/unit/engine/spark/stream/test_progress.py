@@ -112,24 +112,6 @@ def test_idle_table_is_probed_five_times_a_second(clock: Clock) -> None:
     assert calls == table.calls
 
 
-@pytest.mark.parametrize(("waits_s", "pauses"), [(1.0, 0), (0.0, 8), (IDLE_S / 2, 8)])
-def test_only_calls_that_a_server_answers_at_once_are_spaced(clock: Clock, waits_s: float, pauses: int) -> None:
-    """The first idle call is answered at once; from the second one on the server may let calls wait for a commit."""
-    table, waits = Commits(2), [0.0]
-
-    def next_batch(point: StreamPoint, limits: RoundLimits, target: Position | None) -> NextBatch:
-        clock.now_s += waits.pop()
-        waits.append(waits_s)
-        return table.next_batch(point, limits, target)
-
-    stream = StreamProgress(next_batch, clock, clock.pause, has_server=True)
-    for _ in range(10):
-        assert stream.advance(at(2), ONE).point == at(2)
-    assert [round(each, 6) for each in clock.pauses] == [round(IDLE_S - waits_s, 6)] * pauses
-    table.commits = 3
-    assert number(stream.advance(at(2), ONE).point) == 3
-
-
 @pytest.mark.parametrize("since_s", [0.0, IDLE_S / 2, IDLE_S, 10.0])
 def test_commit_before_a_call_is_in_its_answer(clock: Clock, since_s: float) -> None:
     """Spark's `processAllAvailable` returns after a call that has nothing new."""
