@@ -33,12 +33,14 @@ class StreamProgress:
         clock: Callable[[], float],
         pause: Callable[[float], None],
         idle_timeout_us: int | None = None,
+        pause_idle: Callable[[float], None] | None = None,
     ) -> None:
         """`clock` returns seconds and never runs backwards. After each whole `idle_timeout_us` without a new commit the
-        watermark advances by that time."""
+        watermark advances by that time. `pause_idle` waits before the next read of an idle table, and may end early if
+        the table has changed; None: `pause`."""
         self._next_batch = next_batch
         self._clock = clock
-        self._pause = pause
+        self._pause, self._pause_idle = pause, pause_idle or pause
         self._idle_timeout_us = idle_timeout_us
         self._target: Position | None = None
         self._ends_with_topic = self._drained = False
@@ -71,7 +73,7 @@ class StreamProgress:
             return NextBatch(point=start)
         if start == self._idle_at and now < self._idle_until_s:
             # Then the table is read: an earlier answer would hide a commit that `processAllAvailable` has to wait for.
-            self._pause(self._idle_until_s - now)
+            self._pause_idle(self._idle_until_s - now)
         batch = self._next_batch(start, limits, self._target)
         if batch.point != start:
             self._drained = self._ends_with_topic and _takes_all(batch.point)

@@ -89,7 +89,9 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._end_watch: Callable[[], None] = lambda: None
         self._new_id = new_id
         self._limits, self._takes_all = stream_limits(load.options), False
-        self._progress = StreamProgress(self._next_batch, clock, pause or self._pause, load.options.idle_timeout_us)
+        self._progress = StreamProgress(
+            self._next_batch, clock, pause or time.sleep, load.options.idle_timeout_us, pause or self._pause
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         """Spark pickles the reader into every task, which needs only the SlotReader."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.engine.spark.stream.progress import IDLE_S, StreamProgress
+from penstock.engine.spark.stream.progress import IDLE_S, REST_S, StreamProgress
 from penstock.proto.model.hybrid import KafkaPlace, PartitionPlace, Phase
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, RoundLimits
@@ -122,6 +122,17 @@ def test_commit_before_a_call_is_in_its_answer(clock: Clock, since_s: float) -> 
     table.commits = 3
     assert number(stream.advance(at(2), ONE).point) == 3
     assert sum(clock.pauses) == pytest.approx(max(0.0, IDLE_S - since_s))
+
+
+def test_stream_that_has_ended_rests_although_its_table_changes(clock: Clock) -> None:
+    """A change ends the wait for the next read; a stream that has ended reads no more, and would never rest."""
+    idle: list[float] = []
+    stream = StreamProgress(Commits(2).next_batch, clock, clock.pause, pause_idle=idle.append)
+    for _ in range(2):
+        stream.advance(at(2), ONE)
+    assert (len(idle), clock.pauses) == (1, [])
+    stream.advance(replace(at(2), ended=True), ONE)
+    assert (len(idle), clock.pauses) == (1, [REST_S])
 
 
 def test_no_pause_while_commits_are_pending(clock: Clock) -> None:
