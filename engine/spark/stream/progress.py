@@ -33,16 +33,15 @@ class StreamProgress:
         clock: Callable[[], float],
         pause: Callable[[float], None],
         idle_timeout_us: int | None = None,
-        *,
-        has_server: bool = False,
+        pause_idle: Callable[[float], None] | None = None,
     ) -> None:
         """`clock` returns seconds and never runs backwards. After each whole `idle_timeout_us` without a new commit the
-        watermark advances by that time. `has_server`: an idle call may wait at a server for the next commit, so that
-        only calls that a server answers at once are spaced."""
+        watermark advances by that time. `pause_idle` waits before the next read of an idle table, and may end early if
+        the table has changed; None: `pause`."""
         self._next_batch = next_batch
         self._clock = clock
-        self._pause = pause
-        self._idle_timeout_us, self._has_server = idle_timeout_us, has_server
+        self._pause, self._pause_idle = pause, pause_idle or pause
+        self._idle_timeout_us = idle_timeout_us
         self._target: Position | None = None
         self._ends_with_topic = self._drained = False
         self._idle_at: StreamPoint | None = None
@@ -74,20 +73,13 @@ class StreamProgress:
             return NextBatch(point=start)
         if start == self._idle_at and now < self._idle_until_s:
             # Then the table is read: an earlier answer would hide a commit that `processAllAvailable` has to wait for.
-            self._pause(self._idle_until_s - now)
-        began_s = self._clock()
+            self._pause_idle(self._idle_until_s - now)
         batch = self._next_batch(start, limits, self._target)
         if batch.point != start:
             self._drained = self._ends_with_topic and _takes_all(batch.point)
             self._idle_at, self._quiet_since_s = None, self._clock()
             return batch
-        if not self._has_server:
-            self._idle_until_s = self._clock() + IDLE_S
-        elif start == self._idle_at:
-            self._idle_until_s = began_s + IDLE_S
-        else:
-            self._idle_until_s = began_s  # a server answers the first idle call at once, and lets the next one wait
-        self._idle_at = start
+        self._idle_at, self._idle_until_s = start, self._clock() + IDLE_S
         if batch.held:
             self._quiet_since_s = self._clock()  # rows wait at the server: the watermark may not pass them
             return batch

@@ -89,10 +89,9 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._end_watch: Callable[[], None] = lambda: None
         self._new_id = new_id
         self._limits, self._takes_all = stream_limits(load.options), False
-        has_server = load.options.server is not None
-        idle_timeout_us = load.options.idle_timeout_us
-        pause = pause or self._pause
-        self._progress = StreamProgress(self._next_batch, clock, pause, idle_timeout_us, has_server=has_server)
+        self._progress = StreamProgress(
+            self._next_batch, clock, pause or time.sleep, load.options.idle_timeout_us, pause or self._pause
+        )
 
     def __reduce__(self) -> tuple[object, ...]:
         """Spark pickles the reader into every task, which needs only the SlotReader."""

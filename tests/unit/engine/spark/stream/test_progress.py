@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.engine.spark.stream.progress import IDLE_S, StreamProgress
+from penstock.engine.spark.stream.progress import IDLE_S, REST_S, StreamProgress
 from penstock.proto.model.hybrid import KafkaPlace, PartitionPlace, Phase
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, RoundLimits
@@ -112,24 +112,6 @@ def test_idle_table_is_probed_five_times_a_second(clock: Clock) -> None:
     assert calls == table.calls
 
 
-@pytest.mark.parametrize(("waits_s", "pauses"), [(1.0, 0), (0.0, 8), (IDLE_S / 2, 8)])
-def test_only_calls_that_a_server_answers_at_once_are_spaced(clock: Clock, waits_s: float, pauses: int) -> None:
-    """The first idle call is answered at once; from the second one on the server may let calls wait for a commit."""
-    table, waits = Commits(2), [0.0]
-
-    def next_batch(point: StreamPoint, limits: RoundLimits, target: Position | None) -> NextBatch:
-        clock.now_s += waits.pop()
-        waits.append(waits_s)
-        return table.next_batch(point, limits, target)
-
-    stream = StreamProgress(next_batch, clock, clock.pause, has_server=True)
-    for _ in range(10):
-        assert stream.advance(at(2), ONE).point == at(2)
-    assert clock.pauses == pytest.approx([IDLE_S - waits_s] * pauses)
-    table.commits = 3
-    assert number(stream.advance(at(2), ONE).point) == 3
-
-
 @pytest.mark.parametrize("since_s", [0.0, IDLE_S / 2, IDLE_S, 10.0])
 def test_commit_before_a_call_is_in_its_answer(clock: Clock, since_s: float) -> None:
     """Spark's `processAllAvailable` returns after a call that has nothing new."""
@@ -140,6 +122,17 @@ def test_commit_before_a_call_is_in_its_answer(clock: Clock, since_s: float) -> 
     table.commits = 3
     assert number(stream.advance(at(2), ONE).point) == 3
     assert sum(clock.pauses) == pytest.approx(max(0.0, IDLE_S - since_s))
+
+
+def test_stream_that_has_ended_rests_although_its_table_changes(clock: Clock) -> None:
+    """A change ends the wait for the next read; a stream that has ended reads no more, and would never rest."""
+    idle: list[float] = []
+    stream = StreamProgress(Commits(2).next_batch, clock, clock.pause, pause_idle=idle.append)
+    for _ in range(2):
+        stream.advance(at(2), ONE)
+    assert (len(idle), clock.pauses) == (1, [])
+    stream.advance(replace(at(2), ended=True), ONE)
+    assert (len(idle), clock.pauses) == (1, [REST_S])
 
 
 def test_no_pause_while_commits_are_pending(clock: Clock) -> None:
