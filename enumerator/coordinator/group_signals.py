@@ -49,7 +49,8 @@ class GroupSignals:
         """Wakes the calls that these records may concern."""
         if not self._waiting:
             return
-        groups = {record.key.group for record in records if hasattr(record, "key") and _may_free(record)}
+        keys = (getattr(record, "key", None) for record in records if _may_free(record))
+        groups = {key.group for key in keys if key is not None}
         with self._lock:
             for group in groups:
                 for event in self._waiting.get(group, ()):

@@ -29,10 +29,13 @@ from penstock.proto.model.files import SliceFiles
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import AllRows, EventTimeOrdering, RowsOf, Scan, Split, VisibleInstants
 from penstock.reader.read_split import ReadOptions, SplitBatch, read_split
+from penstock.reader.values import dictionary_text
 from tests.oracle import slice_writer
 from tests.unit.reader.change_slices import ChangeFolder, instant, step
 
 FEW, MANY = 600, 6000
+dictionary_text.LEAST_ROWS = 0
+"""Files of both sizes are read alike, also in the process that this module starts."""
 FIELDS: dict[str, Any] = {
     "ts": "long",
     "v": "double",
