@@ -69,13 +69,14 @@ def _texts(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
     expected = str if pa.types.is_string(kind) else bytes
     if not all(value is None or type(value) is expected for value in values):
         return None
-    width = kind.byte_width if pa.types.is_fixed_size_binary(kind) else 0
+    is_fixed = pa.types.is_fixed_size_binary(kind)
+    width = kind.byte_width if is_fixed else 0
     try:
         parts = [bytes(width) if value is None else value.encode() if expected is str else value for value in values]
     except UnicodeEncodeError:
         return None
     validity = _bits(np.array([value is not None for value in values], bool)) if None in values else None
-    if width:
+    if is_fixed:
         is_whole = all(len(part) == width for part in parts)
         return pa.Array.from_buffers(kind, len(parts), [validity, pa.py_buffer(b"".join(parts))]) if is_whole else None
     offsets = np.zeros(len(parts) + 1, np.int64)
@@ -111,13 +112,14 @@ def numpy_array(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
         return result
     dtype = np.dtype(kind.to_pandas_dtype())
     content = values.buffers()[1]
-    if content is None:
+    if content is None or not len(values):
         return np.zeros(0, dtype)
     if is_boolean:
         skipped = values.offset % 8
         packed = np.frombuffer(content, np.uint8)[values.offset // 8 :]
         return np.unpackbits(packed, count=skipped + len(values), bitorder="little")[skipped:].view(bool)
-    numbers = np.frombuffer(content, dtype)[values.offset : values.offset + len(values)]
+    # with a count, as the buffer may end with bytes that are no whole number
+    numbers = np.frombuffer(content, dtype, len(values), values.offset * dtype.itemsize)
     numbers.flags.writeable = False
     return numbers
 

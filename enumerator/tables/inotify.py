@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import struct
 import sys
 from dataclasses import dataclass
@@ -43,8 +44,16 @@ class Inotify:
     def __init__(self) -> None:
         """OSError if the system gives no instance."""
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._is_closing = False
-        self._file = self._checked(self._libc.inotify_init1(os.O_CLOEXEC))
+        self._wake, self._waker = os.pipe()
+        try:
+            self._file = self._checked(self._libc.inotify_init1(os.O_CLOEXEC))
+        except OSError:
+            os.close(self._wake)
+            os.close(self._waker)
+            raise
+        self._poll = select.poll()
+        for file in (self._file, self._wake):
+            self._poll.register(file, select.POLLIN)
 
     def add(self, folder: str) -> int:
         """Watches the folder; returns the number of its watch, the same one if it is watched already. OSError."""
@@ -56,16 +65,16 @@ class Inotify:
 
     def read(self) -> list[FolderEvent]:
         """Waits for the next events; none after `close`. OSError."""
-        events = parse_events(os.read(self._file, _READ_BYTES))
-        if not self._is_closing:
-            return events
-        os.close(self._file)
+        if self._wake not in dict(self._poll.poll()):
+            return parse_events(os.read(self._file, _READ_BYTES))
+        for file in (self._file, self._wake):
+            os.close(file)
         return []
 
     def close(self) -> None:
-        """Ends `read`, which closes the instance. No other call may follow. OSError."""
-        self._is_closing = True
-        self.remove(self.add("/"))  # the end of a watch is an event, which wakes the thread in `read`
+        """Ends `read`, which closes the instance. No other call may follow."""
+        os.write(self._waker, b"\0")  # needs no free watch; a mere close is not noticed while a fork has the pipe
+        os.close(self._waker)
 
     def _checked(self, result: int) -> int:
         if result < 0:

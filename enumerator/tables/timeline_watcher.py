@@ -182,15 +182,18 @@ class TimelineWatcher:
         except Exception as error:  # noqa: BLE001 - the interval remains
             reason = f"{type(error).__name__}: {error}"
         with self._lock:
-            if self._is_closed:
-                return
+            is_open, self._events, self._lost = self._events is not None, None, reason
             before = self._counts()
-            self._events, self._lost = None, reason
             self._refused.update(self._watches)
             self._watches.clear()
             self._folders.clear()
             after = self._counts()
-        self._report(before, after, reason)
+        if is_open:
+            source.close()
+            self._report(before, after, reason)
+        with suppress(Exception):
+            while source.read():  # until it is closed
+                pass
 
     def _drop_idle(self) -> None:
         path, watch = next(iter(self._watches.items()), ("", None))

@@ -17,6 +17,7 @@ KINDS = {
     pa.string(): st.text(),
     pa.binary(): st.binary(),
     pa.binary(4): st.binary(min_size=3, max_size=5),
+    pa.binary(0): st.binary(max_size=1),
     pa.bool_(): st.booleans(),
     pa.int8(): st.integers(-130, 130),
     pa.int64(): st.integers(-(2**63) - 1, 2**63),
@@ -92,6 +93,12 @@ def test_numbers_are_shared_and_read_only() -> None:
     made = numpy_array(arrow_array(numbers))
     assert np.shares_memory(made, numbers)
     assert not made.flags.writeable
+
+
+def test_a_buffer_may_be_longer_than_its_numbers() -> None:
+    values = pa.Array.from_buffers(pa.int32(), 2, [None, pa.py_buffer(bytes(range(11)))])
+    for array in (values, values[1:], values[2:]):
+        np.testing.assert_array_equal(numpy_array(array), array.to_numpy())
 
 
 def test_null_is_not_true() -> None:

@@ -6,6 +6,7 @@ import errno
 import pathlib
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from penstock.enumerator.catalog_events import TimelinesWatched
 from penstock.enumerator.continuous.change_probe import TableFingerprint
-from penstock.enumerator.tables.inotify import CREATED, FOLDER_GONE, MOVED_IN, OVERFLOW, WRITTEN, FolderEvent
+from penstock.enumerator.tables.inotify import CREATED, FOLDER_GONE, MOVED_IN, OVERFLOW, WRITTEN, FolderEvent, Inotify
 from penstock.enumerator.tables.inotify import open_inotify as open_real
 from penstock.enumerator.tables.table_watch import GAP_MS, CallLooks, TableWatch
 from penstock.enumerator.tables.timeline_watcher import IDLE_MS, TimelineWatcher
@@ -258,3 +259,49 @@ def test_real_folder_reports_a_rename_a_write_and_a_link(tmp_path: pathlib.Path)
     for thread in threads:
         thread.join(30)
     assert not any(thread.is_alive() for thread in threads)
+
+
+def open_instances() -> int:
+    links = []
+    for file in pathlib.Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            links.append(str(file.readlink()))
+    return links.count("anon_inode:inotify")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is of Linux")
+def test_an_instance_ends_without_a_free_watch(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = open_instances()
+    source = Inotify()
+    source.add(str(tmp_path))
+    reader = threading.Thread(target=source.read, daemon=True)
+    reader.start()
+
+    def refused(folder: str) -> int:
+        raise OSError(errno.ENOSPC, "no watch")
+
+    monkeypatch.setattr(source, "add", refused)
+    source.close()
+    reader.join(30)
+    assert not reader.is_alive()
+    assert open_instances() == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify is of Linux")
+def test_an_instance_whose_thread_failed_is_closed(tmp_path: pathlib.Path) -> None:
+    before = open_instances()
+    (tmp_path / TIMELINE).mkdir(parents=True)
+
+    def changed(path: str) -> None:
+        if threading.current_thread().name == "penstock-watch":
+            raise ValueError("a defect")
+
+    watched = TimelineWatcher(open_real, changed)
+    watched.follow(str(tmp_path), TIMELINE)
+    threads = [thread for thread in threading.enumerate() if thread.name == "penstock-watch"]
+    assert open_instances() > before
+    (tmp_path / TIMELINE / "001_002.commit").write_text("{}")
+    for thread in threads:
+        thread.join(30)
+    assert open_instances() == before
+    watched.close()
