@@ -57,7 +57,7 @@ class _Watched:
     look: Look | None = None
     """The last look."""
     is_stale: bool = False
-    """Whether a change was reported after the last look began: the next one is due."""
+    """Whether a change was reported after the last look began, or that look failed: the next one is due."""
     due_ms: int = 0
     """The earliest time of a look that a report causes."""
     news: set[threading.Event] = field(default_factory=set)
@@ -185,6 +185,9 @@ class TableWatch:
         table.running_ms, table.is_stale = at_ms, False  # before the probe: a later report causes another look
         try:
             fingerprint = self._probe(path)
+        except BaseException:
+            table.is_stale = True
+            raise
         finally:
             table.running_ms = None
         share = self._chance() if table.look is None else 1.0

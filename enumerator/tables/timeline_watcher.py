@@ -62,9 +62,9 @@ class _Watch:
 class TimelineWatcher:
     """Calls `changed` with the path of a table whose timeline may have a new completed instant. Any thread.
 
-    `open_events` opens the source of events, at the first folder; None: the system has none. A thread reads the events
-    and calls `changed`. `measured` receives how many folders are watched. If `most` folders are watched, a table that
-    was not looked at for IDLE_MS gives its place to another one.
+    `open_events` opens the source of events, at the first folder, and again after an OSError; None: the system has
+    none. A thread reads the events and calls `changed`. `measured` receives how many folders are watched. If `most`
+    folders are watched, a table that was not looked at for IDLE_MS gives its place to another one.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class TimelineWatcher:
                 self._events = self._open_events()
                 self._lost = "" if self._events is not None else "the system has no inotify"
             except OSError as error:
-                self._lost = error.strerror or str(error)
+                self._is_opened, self._lost = False, error.strerror or str(error)
             if self._events is not None:
                 threading.Thread(target=self._run, args=(self._events,), name="penstock-watch", daemon=True).start()
         if self._events is None:

@@ -27,6 +27,7 @@ from penstock.table.timeline.instants import (
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _RANK: Final = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
+_REPLACE_REQUEST: Final = f".{Action.REPLACE_COMMIT.value}.requested"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +158,13 @@ def _completion_by_mtime(name: str, version: FileVersion, properties: TablePrope
 
 def list_timeline(storage: Storage, properties: TableProperties) -> dict[str, FileVersion]:
     """Name -> version of all files in the folder of the active timeline, by name; empty if it is missing, as in a table
-    without commits. The version of requested and inflight files is (0, 0)."""
-    return file_versions(storage, properties.timeline_folder, _is_completed)
+    without commits. The version of requested and inflight files is (0, 0), but not of the request of a replacecommit:
+    while its writer has not completed it, it is read as that of no clustering (`parse_requested_replace`)."""
+    return file_versions(storage, properties.timeline_folder, _is_described)
+
+
+def _is_described(name: str) -> bool:
+    return _is_completed(name) or name.endswith(_REPLACE_REQUEST)
 
 
 def _is_completed(name: str) -> bool:

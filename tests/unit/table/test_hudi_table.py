@@ -57,6 +57,20 @@ def test_timeline_is_fresh(built: Built) -> None:
     assert [i.requested_time for i in table.timeline().completed_writes] == ["001"]
 
 
+def test_replace_that_was_listed_while_it_was_written_is_a_change(built: Built) -> None:
+    """Its writer creates the file first: an empty one is no clustering."""
+    built.write("001.commit.requested")
+    built.write("002.replacecommit.requested")
+    table = built.table()
+    before = table.timeline()
+    assert not table.requested_replace(before.pending[-1]).is_clustering
+    built.write("001.commit.requested", "{}")
+    assert table.timeline() is before, "nobody reads it"
+    built.write("002.replacecommit.requested", json.dumps({"operationType": "CLUSTER", "clusteringPlan": {}}))
+    assert table.timeline() is not before
+    assert table.requested_replace(before.pending[-1]).is_clustering
+
+
 def test_commit_is_read_once(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     built.write("001.commit", _commit("one"))
     table = built.table()

@@ -63,6 +63,19 @@ def test_failed_look_is_repeated_by_the_next_call() -> None:
     assert world.watch.look("a", INTERVAL_MS).at_ms == 0
 
 
+def test_failed_look_that_a_change_caused_is_repeated_by_the_next_call() -> None:
+    world = World()
+    world.watch.look("a", INTERVAL_MS)
+    world.now_ms = 1_000
+    world.watch.changed("a")
+    world.fails = True
+    with pytest.raises(StorageError):
+        world.watch.look("a", INTERVAL_MS)
+    world.fails = False
+    assert world.watch.look("a", INTERVAL_MS).at_ms == 1_000
+    assert world.watch.look("a", INTERVAL_MS).number == 3, "only once"
+
+
 def test_looks_that_began_together_are_spread_over_the_interval() -> None:
     world = World(seed=21, most=200)
     paths = [str(number) for number in range(200)]

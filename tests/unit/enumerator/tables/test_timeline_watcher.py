@@ -208,6 +208,23 @@ def test_object_stores_and_systems_without_inotify_are_not_watched() -> None:
     assert (source.calls, changed) == (0, [])
 
 
+def test_each_look_tries_again_to_open_an_instance() -> None:
+    answers: list[Source | OSError] = [OSError(errno.EMFILE, "too many"), Source()]
+
+    def opened() -> Source:
+        answer = answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    measured: list[TimelinesWatched] = []
+    watched = TimelineWatcher(opened, lambda path: None, measured=measured.append)
+    watched.follow("/t", TIMELINE)
+    watched.follow("/t", TIMELINE)
+    assert measured == [TimelinesWatched(0, 1), TimelinesWatched(1, 0)]
+    assert not answers
+
+
 def test_reports_within_a_gap_are_one_look_and_wake_the_call_that_waits() -> None:
     now, looks = [1_000], [0]
 
