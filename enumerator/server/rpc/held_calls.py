@@ -16,7 +16,7 @@ from penstock.proto.errors import StorageError
 from penstock.proto.model.groups import MAX_WAIT_MS, GroupAnswer, NothingYet
 
 LEAST_ROUND_MS: Final = 100
-"""A member asks at most once in this time: after a shorter wait it is told to wait for the rest."""
+"""A member asks at most once in this time: after a shorter wait the answer tells it to wait for the rest."""
 
 
 class Context(Protocol):
