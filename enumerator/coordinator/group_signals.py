@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from penstock.enumerator.core.records import (
+    GroupKey,
     LeaseRenewed,
     NothingGranted,
     Record,
@@ -49,7 +50,8 @@ class GroupSignals:
         """Wakes the calls that these records may concern."""
         if not self._waiting:
             return
-        groups = {record.key.group for record in records if hasattr(record, "key") and _may_free(record)}
+        keys = (getattr(record, "key", None) for record in records if _may_free(record))
+        groups = {key.group for key in keys if isinstance(key, GroupKey)}
         with self._lock:
             for group in groups:
                 for event in self._waiting.get(group, ()):
