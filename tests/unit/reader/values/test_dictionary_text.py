@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from penstock.proto.model.splits import FileRef, WholeFile
 from penstock.reader.base.file import BaseFile
 from penstock.reader.split.emit import BatchSize
+from penstock.reader.values import dictionary_text
 from penstock.reader.values.dictionary_text import (
     IndexOutOfDictionary,
     PlainText,
@@ -66,6 +67,18 @@ def test_same_text_comes_out(written: tuple[pathlib.Path, pa.Table]) -> None:
     plain = PlainText()
     assert pa.Table.from_batches([plain.batch(batch) for batch in result]) == table
     assert not any(is_encoded(kind) for kind in batches(folder, (), BatchSize(3000, 1 << 24))[0].schema.types)
+
+
+@pytest.mark.parametrize(("least", "is_text"), [(ROWS + 1, True), (ROWS, False)])
+def test_files_of_few_rows_are_text(
+    written: tuple[pathlib.Path, pa.Table], monkeypatch: pytest.MonkeyPatch, least: int, is_text: bool
+) -> None:
+    monkeypatch.setattr(dictionary_text, "LEAST_ROWS", least)
+    folder, table = written
+    result = batches(folder, NAMES, BatchSize(3000, 1 << 24))
+    assert is_text is not any(is_encoded(kind) for kind in result[0].schema.types)
+    plain = PlainText()
+    assert pa.Table.from_batches([plain.batch(batch) for batch in result]) == table
 
 
 def test_one_value_is_held_once(written: tuple[pathlib.Path, pa.Table]) -> None:
