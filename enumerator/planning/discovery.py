@@ -203,7 +203,9 @@ def _storing_operations(
 
 def _external(table: HudiTable, facts: TimelineFacts) -> ExternalFiles:
     """Whether instants registered files of external writers. Such tables are written without meta columns."""
-    if any(commit.has_external_files for commit in facts.commits.values()):
+    if registering := [commit for commit in facts.commits.values() if commit.has_external_files]:
+        for commit in registering:
+            commit.decode()  # which of their files count is decided by the metadata table alone: none may be damaged
         return ExternalFiles.KNOWN
     archived = facts.complete_from and not table.properties.populate_meta_fields
     return ExternalFiles.POSSIBLE if archived else ExternalFiles.NONE

@@ -63,6 +63,7 @@ def hide(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
             return [info for info in real(storage, path) if info.name != name]
 
         monkeypatch.setattr(ArrowStorage, "list_dir", list_dir)
+        monkeypatch.setattr(ArrowStorage, "local_folder", lambda storage, path: None)  # every listing is by list_dir
 
     return give
 
@@ -111,6 +112,7 @@ def stale(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, frozenset[str]], No
             return older
 
         monkeypatch.setattr(ArrowStorage, "list_dir", list_dir)
+        monkeypatch.setattr(ArrowStorage, "local_folder", lambda storage, path: None)  # every listing is by list_dir
 
     return give
 
