@@ -43,7 +43,7 @@ from penstock.table.hudi_table import open_table
 
 CACHE: Final = planning.CACHE
 CALLS: Final = 200
-"""Calls whose mean is a figure."""
+"""How many calls are measured. A figure is their mean."""
 PARTITION_SLICES: Final = 100
 """File slices of each partition, where partitions are not the size."""
 UNLIMITED: Final = CoordinatorSettings(max_groups_of_table=10**9)

@@ -3,9 +3,9 @@
     python -m bench.curves [--only pending …] [--most 100000] [--record]
 
 Each size of each step (`curve_steps.py`) runs in a fresh process. The exponent of a curve is the slope of the least
-squares line through the logarithms of its three largest sizes: fixed costs hide the growth of smaller ones. A curve
-whose exponent is above its recorded one by more than `TOLERANCE` is marked, and the exit status is 1. `--most` leaves
-out larger sizes, `--record` writes the table into `docs/results/`.
+squares line through the logarithms of its three largest sizes: fixed costs hide the growth of smaller ones. If an
+exponent exceeds the recorded one by more than `TOLERANCE`, the curve is marked, and the exit status is 1. `--most`
+leaves out larger sizes, `--record` writes the table into `docs/results/`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python peer_tables.py write FORMAT TABLE ROWS     one commit for each Parquet file of the folder ROWS
     python peer_tables.py read FORMAT TABLE           a run for each line of stdin, and a JSON line for each run
 
-A run reads what all commits after the first one changed. Its line has the processor seconds, the rows, and sums over
-them, by which the results are compared.
+A run reads what all commits after the first one changed. Its line has the processor seconds, the number of rows, and
+the sum of a column. `peers.py` compares the results by the last two.
 """
 
 from __future__ import annotations
