@@ -3,17 +3,32 @@
 They are translated, not aliased, because their bounds differ: Hudi's Spark ranges are (begin, end] since 1.1, Flink's
 first range includes both ends, time travel uses requested times. A value without an exact translation is an error. A
 `hoodie.` name that does not affect reads is accepted and reported, so that one dictionary can serve writers and
-readers.
+readers. `foreign_values` translates the values.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.options.entry import READS, EntryPoint
+from penstock.proto.options.foreign_values import (
+    as_of,
+    commits_limit,
+    flink_end,
+    flink_start,
+    opposite_switch,
+    query_of,
+    read_optimized,
+    same,
+    spark_bound,
+    start_offset,
+    switch,
+    view_type,
+    whole_instant,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +39,8 @@ class OurOption:
     """The option's name in camelCase."""
     value: object
     """The value, not yet parsed."""
+    query: str | None = None
+    """The query of a read that sets no other one; None: the default of the option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +67,8 @@ class Renamed:
     means exactly the same."""
     doc: str
     """A remark for the documentation."""
+    query: str | None = None
+    """The query that the name implies in a read that sets no other one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +79,8 @@ class OnlyValue:
     """The values (lower case) that request what Penstock always does."""
     advice: str
     """The error's text for any other value."""
+    in_streams: frozenset[str] | None = None
+    """The values for streams and consumers; None: the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +99,21 @@ class NoEffect:
 Rule = Renamed | OnlyValue | Refused | NoEffect
 
 
-def translate(name: str, value: object) -> Translation | None:
-    """The meaning of a foreign name; None for an unknown name that is not a `hoodie.` name without effect on reads.
+def translate(name: str, value: object, entry_point: EntryPoint) -> Translation | None:
+    """The meaning of a foreign name where options are given; None for an unknown name that is not a `hoodie.` name
+    without effect on reads.
 
     ConfigurationError if Penstock would return other rows than the value requests.
     """
     key, text = name.lower(), _as_text(value)
     match RULES.get(key):
-        case Renamed(option=option, convert=convert):
+        case Renamed(option=option, convert=convert, query=query):
             converted = convert(name, text)
-            return Accepted() if converted is None else OurOption(option, converted)
-        case OnlyValue(values=values, advice=advice):
-            if text.strip().lower() in values:
+            implied = query if entry_point in READS else None
+            return Accepted() if converted is None else OurOption(option, converted, implied)
+        case OnlyValue(values=values, advice=advice, in_streams=in_streams):
+            expected = values if in_streams is None or entry_point in READS else in_streams
+            if text.strip().lower() in expected:
                 return Accepted()
             raise ConfigurationError(f"option {name}={text[:80]}: {advice}")
         case Refused(advice=advice):
@@ -105,100 +129,11 @@ def _as_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _query(*kinds: str) -> Callable[[str, str], str]:
-    def convert(name: str, value: str) -> str:
-        if value not in kinds:
-            raise ConfigurationError(
-                f"option {name}: got {value[:80]!r}, expected one of {', '.join(kinds)}; or use Penstock's option query"
-            )
-        return value
-
-    return convert
-
-
-def _bound(ours: str) -> Callable[[str, str], str]:
-    """A bound of Spark's incremental read. Hudi compares it as text, so only whole instants mean the same here."""
-
-    def convert(name: str, value: str) -> str:
-        if re.fullmatch(r"0{1,13}", value):
-            return "earliest"
-        if not re.fullmatch(r"\d{14}|\d{17}", value):
-            raise ConfigurationError(
-                f"option {name}: got {value[:80]!r}, which Hudi compares with instants as text; use Penstock's option "
-                f"{ours} instead (an instant of 14 or 17 digits, an ISO time, or `earliest` / `latest`)"
-            )
-        return value
-
-    return convert
-
-
-def _as_of(name: str, value: str) -> str:
-    """As Hudi's `formatQueryInstant`: the timeline's wall clock; a time in seconds means its last millisecond."""
-    if re.fullmatch(r"\d{10}|\d{13}|\d{14}|\d{17}", value):
-        return value
-    match = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{3}))?)?", value)
-    if match is None:
-        raise ConfigurationError(
-            f"option {name}: got {value[:80]!r}, expected yyyyMMddHHmmss[SSS], yyyy-MM-dd or "
-            "yyyy-MM-dd HH:mm:ss[.SSS]; Penstock's option asOf also accepts ISO times with a zone"
-        )
-    year, month, day, hour, minute, second, milli = match.groups()
-    clock = "000000000" if hour is None else f"{hour}{minute}{second}{milli or '999'}"
-    return f"{year}{month}{day}{clock}"
-
-
-def _whole_instant(ours: str) -> Callable[[str, str], str]:
-    def convert(name: str, value: str) -> str:
-        if not re.fullmatch(r"\d{14}|\d{17}", value):
-            raise ConfigurationError(
-                f"option {name}: got {value[:80]!r}, expected an instant of 14 or 17 digits; Penstock's option {ours} "
-                "also accepts ISO times"
-            )
-        return value
-
-    return convert
-
-
-def _read_optimized(name: str, value: str) -> str | None:
-    if value.lower() not in ("true", "false"):
-        raise ConfigurationError(
-            f"option {name}: got {value[:80]!r}, expected true or false; or use Penstock's option query"
-        )
-    return "read_optimized" if value.lower() == "true" else None
-
-
-def _start_offset(name: str, value: str) -> str:
-    if value not in ("earliest", "latest"):
-        raise ConfigurationError(
-            f"option {name}: got {value[:80]!r}; only earliest and latest have the same meaning in Penstock; use "
-            "Penstock's option after (exclusive, an order key) instead"
-        )
-    return value
-
-
-def _same(_name: str, value: str) -> str:
-    return value
-
-
-def _switch(name: str, value: str) -> str:
-    if value.strip().lower() not in ("true", "false"):
-        raise ConfigurationError(f"option {name}: got {value[:80]!r}, expected true or false")
-    return "on" if value.strip().lower() == "true" else "off"
-
-
-def _opposite_switch(name: str, value: str) -> str:
-    return "off" if _switch(name, value) == "on" else "on"
-
-
 def _only(*values: str, advice: str) -> OnlyValue:
     return OnlyValue(frozenset(values), advice)
 
 
 _TABLE_PROPERTY: Final = Refused("Penstock merges according to the table's properties; omit the option")
-_FLINK_BOUND: Final = (
-    "Flink's first range includes its start and its bounds differ by release; use query=incremental with Penstock's "
-    "option {} ({}, an order key)"
-)
 _SERVICES: Final = "Penstock never returns rows again that compaction or clustering moved; omit the option"
 _CDC: Final = "use query=cdc (and cdcFormat) for changes; omit the option"
 
@@ -211,25 +146,35 @@ READING_PREFIXES: Final = (
 )
 """A name with one of these prefixes and without a rule is an error, because it may affect the rows of a read."""
 
+_FLINK_START: Final = Renamed(
+    "after",
+    flink_start,
+    "inclusive in Flink, therefore the order key before it; `earliest` or 14 or 17 digits; a read is "
+    "`query=incremental`",
+    "incremental",
+)
+_RELATION: Final = "Penstock's commands and table functions show the timeline and the files"
+
 RULES: Final[Mapping[str, Rule]] = {
     # Spark
-    "hoodie.metadata.enable": Renamed("metadata", _switch, "on or off"),
+    "hoodie.metadata.enable": Renamed("metadata", switch, "on or off"),
     "hoodie.datasource.query.type": Renamed(
-        "query", _query("snapshot", "read_optimized", "incremental"), "same values"
+        "query", query_of("snapshot", "read_optimized", "incremental"), "same values"
     ),
+    "hoodie.datasource.view.type": Renamed("query", view_type, "`realtime` is `snapshot`"),
     "hoodie.datasource.query.incremental.format": _only(
         "latest_state",
         advice="use query=cdc and cdcFormat=hudi for changes, with Penstock's options after and upto, which are order "
         "keys (Hudi bounds changes by requested times, and misses commits that complete late)",
     ),
-    "as.of.instant": Renamed("asOf", _as_of, "a requested time in the timeline's time zone, converted as in Hudi"),
+    "as.of.instant": Renamed("asOf", as_of, "a requested time in the timeline's time zone, converted as in Hudi"),
     "hoodie.datasource.read.begin.instanttime": Renamed(
-        "after", _bound("after"), "exclusive; only whole instants of 14 or 17 digits, and zeros for `earliest`"
+        "after", spark_bound("after"), "exclusive; only whole instants of 14 or 17 digits, and zeros for `earliest`"
     ),
     "hoodie.datasource.read.end.instanttime": Renamed(
-        "upto", _bound("upto"), "inclusive; only whole instants of 14 or 17 digits"
+        "upto", spark_bound("upto"), "inclusive; only whole instants of 14 or 17 digits"
     ),
-    "hoodie.datasource.streaming.startoffset": Renamed("after", _start_offset, "only `earliest` and `latest`"),
+    "hoodie.datasource.streaming.startoffset": Renamed("after", start_offset, "only `earliest` and `latest`"),
     "hoodie.datasource.read.paths": Refused("use the path of one table; the table's timeline determines its files"),
     "hoodie.datasource.read.incr.path.glob": _only("", advice="use Penstock's option where on the partition columns"),
     "hoodie.datasource.read.incr.filters": _only("", advice="use Penstock's option where"),
@@ -240,6 +185,20 @@ RULES: Final[Mapping[str, Rule]] = {
         advice="a range whose files were deleted is an error in Penstock, because a read of a later snapshot instead "
         "would lose rows; omit the option, and read a snapshot if the range is deleted",
     ),
+    "hoodie.datasource.read.extract.partition.values.from.path": _only(
+        "false", advice="Penstock takes each value from the path or the file as Hudi does by default; omit the option"
+    ),
+    "hoodie.datasource.read.partition.value.extractor.enabled": _only(
+        "false", advice="Penstock parses partition paths by the table's key generator; omit the option"
+    ),
+    "hoodie.datasource.read.file.index.listing.mode": NoEffect(),
+    "hoodie.datasource.read.file.index.listing.partition-path-prefix.analysis.enabled": NoEffect(),
+    "hoodie.datasource.read.file.index.optimize.listing.using.path.filter": NoEffect(),
+    "hoodie.datasource.read.file.index.list.partitions.from.catalog": NoEffect(),
+    "hoodie.datasource.read.table.valued.function.timeline.relation": _only("false", advice=_RELATION),
+    "hoodie.datasource.read.table.valued.function.timeline.relation.archived": _only("false", advice=_RELATION),
+    "hoodie.datasource.read.create.filesystem.relation": _only("false", advice=_RELATION),
+    "hoodie.datasource.read.table.valued.function.filesystem.relation.subpath": _only("", advice=_RELATION),
     "hoodie.datasource.read.incr.table.version": Refused(
         "the table determines the kind of time of the bounds: Penstock's options after and upto are order keys "
         "(completion time on timeline layout 2, requested time on layout 1)"
@@ -250,9 +209,12 @@ RULES: Final[Mapping[str, Rule]] = {
         "block",
         advice="on timeline layout 1 `latest` ends before the first pending instant (BLOCK); use the option upto",
     ),
-    "hoodie.schema.on.read.enable": Renamed("columnsByName", _opposite_switch, "`true`: off; `false`: on"),
-    "hoodie.payload.delete.field": Renamed("deleteField", _same, "the column that marks deletes"),
-    "hoodie.payload.delete.marker": Renamed("deleteMarker", _same, "its value"),
+    "hoodie.schema.on.read.enable": Renamed("columnsByName", opposite_switch, "`true`: off; `false`: on"),
+    "hoodie.payload.delete.field": Renamed("deleteField", same, "the column that marks deletes"),
+    "hoodie.payload.delete.marker": Renamed("deleteMarker", same, "its value"),
+    "hoodie.read.blob.inline.mode": _only(
+        "descriptor", "content", advice="Penstock returns the stored struct of a blob; omit the option"
+    ),
     "hoodie.datasource.merge.type": _only(
         "payload_combine",
         advice="Penstock always merges base and log files; query=read_optimized reads base files alone",
@@ -266,38 +228,47 @@ RULES: Final[Mapping[str, Rule]] = {
         "Penstock reads it from the table; for a LOCAL timeline use Penstock's option timelineTimezone"
     ),
     # hudi-rs
-    "hoodie.read.query.type": Renamed("query", _query("snapshot", "incremental"), "same values"),
-    "hoodie.read.as.of.timestamp": Renamed("asOf", _whole_instant("asOf"), "only instants of 14 or 17 digits"),
+    "hoodie.read.query.type": Renamed("query", query_of("snapshot", "incremental"), "same values"),
+    "hoodie.read.as.of.timestamp": Renamed("asOf", whole_instant("asOf"), "only instants of 14 or 17 digits"),
     "hoodie.read.start.timestamp": Refused(
         "use query=incremental with Penstock's option after (exclusive, an order key)"
     ),
     "hoodie.read.end.timestamp": Refused("use query=incremental with Penstock's option upto (inclusive, an order key)"),
-    "hoodie.read.use.read_optimized.mode": Renamed("query", _read_optimized, "true: read_optimized; false: nothing"),
-    "hoodie.read.stream.batch_size": Renamed("batchRows", _same, "the maximum number of rows of a batch"),
-    "hoodie.read.input.partitions": Renamed("slots", _same, "number of tasks"),
+    "hoodie.read.use.read_optimized.mode": Renamed("query", read_optimized, "true: read_optimized; false: nothing"),
+    "hoodie.read.stream.batch_size": Renamed("batchRows", same, "the maximum number of rows of a batch"),
+    "hoodie.read.input.partitions": Renamed("slots", same, "number of tasks"),
     "hoodie.read.scan.max.memory.size": NoEffect(),
     "hoodie.read.file.group.reader.version": NoEffect(),
     "hoodie.read.listing.parallelism": NoEffect(),
     # Flink
-    "read.start-commit": Refused(_FLINK_BOUND.format("after", "exclusive")),
-    "read.end-commit": Refused(_FLINK_BOUND.format("upto", "inclusive")),
-    "read.streaming.enabled": _only("false", advice="open a stream instead (spark.readStream)"),
+    "read.start-commit": _FLINK_START,
+    "read.streaming.start-commit": _FLINK_START,
+    "read.end-commit": Renamed(
+        "upto", flink_end, "inclusive, an order key of 14 or 17 digits; a read is `query=incremental`", "incremental"
+    ),
+    "read.streaming.enabled": OnlyValue(
+        frozenset({"false"}),
+        "the call decides it: spark.readStream and penstock.Consumer read a stream, other calls do not",
+        in_streams=frozenset({"true"}),
+    ),
     "read.streaming.check-interval": Refused("the stream's trigger sets the interval"),
     "read.streaming.skip_compaction": _only("true", advice=_SERVICES),
     "read.streaming.skip_clustering": _only("true", advice=_SERVICES),
     "read.streaming.skip_insertoverwrite": _only(
         "false", advice="Penstock always returns the rows of insert_overwrite"
     ),
-    "read.tasks": Renamed("slots", _same, "number of tasks"),
-    "read.commits.limit": Refused(
-        "it limits by requested time and can lose commits; use Penstock's option maxCommitsPerTrigger"
-    ),
-    "read.splits.limit": Refused("use Penstock's option maxCommitsPerTrigger"),
+    "read.tasks": Renamed("slots", same, "number of tasks"),
+    "read.commits.limit": Renamed("maxCommitsPerTrigger", commits_limit, "of streams and consumers; at least 1"),
+    "read.splits.limit": Refused("use Penstock's option maxFilesPerTrigger or maxBytesPerTrigger"),
+    "read.data.skipping.enabled": NoEffect(),
+    "read.data.skipping.rli.keys.max.num": NoEffect(),
+    "source.avro-schema": Refused("Penstock reads the schema of the table; use the option columns"),
+    "source.avro-schema.path": Refused("Penstock reads the schema of the table; use the option columns"),
     "read.utc-timezone": _only("true", advice="timestamps are UTC; convert them in the engine"),
     "read.cdc.from.changelog": _only(advice=_CDC),
     "read.source-v2.enabled": NoEffect(),
     "cdc.enabled": _only("false", advice=_CDC),
     "changelog.enabled": _only("false", advice=_CDC),
-    "metadata.enabled": Renamed("metadata", _switch, "on or off"),
+    "metadata.enabled": Renamed("metadata", switch, "on or off"),
 }
 """The rule of each foreign name, in lower case."""

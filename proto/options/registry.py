@@ -309,18 +309,22 @@ def parse_options(
     values: dict[str, object] = {}
     origin: dict[str, str] = {}
     unused: list[str] = []
+    implied: tuple[str, str] | None = None
     for name, value in fold_client_settings(given).items():
         if value is None:
             continue
-        match _meaning(name, value):
-            case foreign_names.OurOption(option=target, value=translated):
+        match _meaning(name, value, entry_point):
+            case foreign_names.OurOption(option=target, value=translated, query=query):
                 if target in origin:
                     raise _given_twice(target, origin[target], name)
                 values[target], origin[target] = translated, name
+                implied = implied if query is None else (query, name)
             case foreign_names.NotUsed():
                 unused.append(name)
             case foreign_names.Accepted():
                 pass
+    if implied is not None and "query" not in origin:
+        values["query"], origin["query"] = implied
     _refuse_elsewhere(origin, entry_point)
     for option, value in _from_environment(environment or {}):
         if option.name not in origin and entry_point in option.entry_points:
@@ -343,11 +347,11 @@ def option_named(name: str) -> Option | None:
     return _BY_SPELLING.get(CLIENT if is_client_setting(name) else plain_spelling(name))
 
 
-def _meaning(name: str, value: object) -> foreign_names.Translation:
+def _meaning(name: str, value: object, entry_point: EntryPoint) -> foreign_names.Translation:
     option = option_named(name)
     if option is not None:
         return foreign_names.OurOption(option.name, value)
-    translated = foreign_names.translate(name, value)
+    translated = foreign_names.translate(name, value, entry_point)
     if translated is not None:
         return translated
     known = [*(ours.name for ours in OPTIONS), BROKERS, *foreign_names.RULES]

@@ -203,6 +203,16 @@ class Hudi(PeerProcess):
         answer: list[str | None] = self._ask(request)
         return answer
 
+    def flink_range(self, table: pathlib.Path, start: str | None, end: str | None) -> list[str]:
+        """The requested times of the instants that Flink's source reads between the two options (`hudi_ranges`)."""
+        answer: list[str] = self._ask({"do": "flink_range", "path": str(table), "start": start, "end": end})
+        return answer
+
+    def option_names(self) -> list[str]:
+        """The names of the options of Hudi's Spark source and readers."""
+        answer: list[str] = self._ask({"do": "option_names"})
+        return answer
+
     def call(self, statement: str) -> list[dict[str, Any]]:
         """A SQL statement, such as a procedure call."""
         answer: list[dict[str, Any]] = self._ask({"do": "sql", "text": statement})

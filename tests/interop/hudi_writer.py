@@ -17,6 +17,7 @@ Requests on stdin, one response on stdout each, `{"ok": …}` or `{"error": text
     {"do": "write_range" or "run_sink", "path", …}           from a topic (hudi_topics)
     {"do": "java_write", "path", …}                          Avro records by the Java client (hudi_java_client)
     {"do": "instants", "path"}                               [[requested, completion or null, action]] of completed ones
+    {"do": "flink_range" or "option_names", …}               ranges of Flink's source, names of options (hudi_ranges)
     {"do": "completion_times", "path", "requested"}          what Hudi's own view of completion times has for each
 """
 
@@ -208,6 +209,10 @@ def answer(spark, request):
         import hudi_topics  # beside this script: the environment of Hudi does not have the package `tests`
 
         return getattr(hudi_topics, request["do"])(spark, request)
+    if request["do"] in ("flink_range", "option_names"):
+        import hudi_ranges
+
+        return getattr(hudi_ranges, request["do"])(spark, request)
     if request["do"] == "java_write":
         import hudi_java_client
 

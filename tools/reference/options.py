@@ -76,10 +76,14 @@ def fate(rule: Rule) -> str:
     match rule:
         case Renamed(option=option, doc=doc):
             return f"`{option}`: {doc}"
-        case OnlyValue(values=values, advice=advice):
-            accepted = ", ".join(f"`{value}`" if value else "empty" for value in sorted(values))
+        case OnlyValue(values=values, advice=advice, in_streams=in_streams):
+            accepted = _values(values) + (f", of streams {_values(in_streams)}" if in_streams is not None else "")
             return f"accepted: {accepted}; else an error ({advice})" if values else f"an error: {advice}"
         case Refused(advice=advice):
             return f"an error: {advice}"
         case NoEffect():
             return "accepted with a warning: changes no row"
+
+
+def _values(values: frozenset[str]) -> str:
+    return ", ".join(f"`{value}`" if value else "empty" for value in sorted(values))
