@@ -25,6 +25,7 @@ class Kind(Enum):
     BASE_FORMAT = "base files in ORC or Lance"
     HFILE_LOG = "HFile log blocks of data"
     OLD_VERSION = "table version 5 or older"
+    NATIVE_LOGS = "table version 10, whose log files are Parquet files"
     ENGINE_TYPE = "a column type that the engine lacks"
 
 
@@ -34,7 +35,7 @@ RAISED = {
     "reader/log/block_selection.py": [{Kind.HFILE_LOG}],
     "reader/log/damage.py": [{Kind.HFILE_LOG}],
     "table/config/merge_rules.py": [{Kind.CUSTOM_MERGER, Kind.BOOTSTRAP, Kind.BASE_FORMAT}],
-    "table/config/properties.py": [{Kind.OLD_VERSION}],
+    "table/config/properties.py": [{Kind.OLD_VERSION}, {Kind.NATIVE_LOGS}],
     "table/timeline/services/clean_encoder.py": [{Kind.BOOTSTRAP}],
 }
 """File -> the kind of each place that creates the error."""

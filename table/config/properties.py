@@ -19,6 +19,8 @@ PROPERTIES_FILE: Final = f"{META_FOLDER}/hoodie.properties"
 BACKUP_FILE: Final = f"{META_FOLDER}/hoodie.properties.backup"
 OLDEST_VERSION: Final = 6
 NEWEST_VERSION: Final = 9
+NATIVE_LOG_VERSION: Final = 10
+"""The version of Hudi 1.3, which is not released (docs/development/native-logs.md)."""
 
 COPY_ON_WRITE: Final = "COPY_ON_WRITE"
 MERGE_ON_READ: Final = "MERGE_ON_READ"
@@ -96,7 +98,7 @@ def load_properties(storage: Storage) -> TableProperties:
 
     If the file is missing or damaged, its backup is read; both are tried twice, because a writer may replace the file
     at the same time. TableNotFound if neither exists; CorruptFile if both are damaged; UnsupportedFeature for a table
-    version below 6; TableError for one above 9, an unknown layout or table type.
+    version below 6 and version 10; TableError for one above 10, an unknown layout or table type.
     """
     problems: list[str] = []
     for _ in range(_ROUNDS):
@@ -142,9 +144,14 @@ def parse_table_properties(data: bytes, base_path: str, path: str = PROPERTIES_F
         raise UnsupportedFeature(
             f"table version {version}: {source}; this build reads versions {OLDEST_VERSION} to {NEWEST_VERSION}"
         )
-    if version > NEWEST_VERSION:
+    if version == NATIVE_LOG_VERSION:
+        raise UnsupportedFeature(
+            f"table version {version} (native log files: each log file is a Parquet file): {source}; this build reads "
+            f"versions {OLDEST_VERSION} to {NEWEST_VERSION}; let Hudi write version 9 (hoodie.write.table.version=9)"
+        )
+    if version > NATIVE_LOG_VERSION:
         raise TableError(
-            f"table version {version}: {source}; Hudi 1.2 has none above {NEWEST_VERSION}, and this build reads "
+            f"table version {version}: {source}; no Hudi has one above {NATIVE_LOG_VERSION}, and this build reads "
             f"versions {OLDEST_VERSION} to {NEWEST_VERSION}"
         )
     layout = _whole_number(raw, "hoodie.timeline.layout.version", "2" if version >= 8 else "1", where)

@@ -75,7 +75,8 @@ def test_missing_version_is_version_zero() -> None:
 @pytest.mark.parametrize(
     ("line", "error", "match"),
     [
-        ("hoodie.table.version=10", TableError, "table version 10: .*versions 6 to 9"),
+        ("hoodie.table.version=10", UnsupportedFeature, r"table version 10 \(native log files.*versions 6 to 9"),
+        ("hoodie.table.version=11", TableError, "table version 11: .*versions 6 to 9"),
         ("hoodie.timeline.layout.version=0", TableError, "timeline layout 0"),
         ("hoodie.timeline.layout.version=3", TableError, "timeline layout 3"),
         ("hoodie.table.type=OTHER", TableError, "table type 'OTHER'"),
@@ -117,7 +118,7 @@ def test_both_damaged_names_both(tmp_path: pathlib.Path) -> None:
 def test_refused_version_is_not_hidden_by_an_older_backup(tmp_path: pathlib.Path) -> None:
     _write(tmp_path, PROPERTIES_FILE, TEXT.replace("version=9", "version=10"))
     _write(tmp_path, BACKUP_FILE, TEXT)
-    with pytest.raises(TableError, match="table version 10"):
+    with pytest.raises(UnsupportedFeature, match="table version 10"):
         load_properties(open_storage(str(tmp_path)))
 
 
