@@ -22,7 +22,7 @@ class Kind(Enum):
 
     CUSTOM_MERGER = "a merger or payload class of the user's"
     BOOTSTRAP = "a bootstrap table"
-    BASE_FORMAT = "base files in ORC or Lance"
+    BASE_FORMAT = "base files in Lance"
     HFILE_LOG = "HFile log blocks of data"
     OLD_VERSION = "table version 5 or older"
     NATIVE_LOGS = "table version 10, whose log files are Parquet files"

@@ -35,6 +35,7 @@ FEATURES: Final = (
     ("Merge: custom delete markers", r"A_merge_custom_delete"),
     ("Merge: payload classes of Hudi", r"A_payload"),
     ("Merge: partial updates (MERGE INTO)", r"A_merge_into_partial"),
+    ("Base files: ORC", r"F_orc"),
     ("Logs: Parquet data blocks", r"A_(block_parquet|types_parquet_log)"),
     ("Logs: HFile data blocks (read-optimized)", r"A_block_hfile"),
     ("Logs: damage and leftovers", r"A_(corrupt|failed_leftover)"),

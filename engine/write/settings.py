@@ -108,6 +108,15 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str], *, keeps_m
     )
 
 
+def refuse_read_only(properties: TableProperties) -> None:
+    """UnsupportedFeature for a table that is read, and that neither a write nor a service may change."""
+    if properties.base_file_format != "PARQUET":
+        raise UnsupportedFeature(
+            f"table {redacted_uri(properties.base_path)}: base files in {properties.base_file_format} are read, not "
+            "written; let Hudi write the table"
+        )
+
+
 def refuse_unwritten(table: HudiTable, *, keeps_metadata: bool = True) -> None:
     """UnsupportedFeature, with the name of the setting, for a table whose files a write could not keep as Hudi's
     writers do: a wrong write destroys a table. Nothing is written then.
@@ -121,6 +130,7 @@ def refuse_unwritten(table: HudiTable, *, keeps_metadata: bool = True) -> None:
         raise UnsupportedFeature(
             f"{where}: tables of version {properties.version} are not written, those of 6 and 9 are"
         )
+    refuse_read_only(properties)
     if keeps_metadata:
         refuse_unkept(properties)
     if not properties.populate_meta_fields:

@@ -161,9 +161,9 @@ def refuse_without_meta_columns(properties: TableProperties, table: str) -> None
 
 
 def refuse_unread_format(state: TableState, base: DataFile) -> None:
-    """UnsupportedFeature for a base file that is not Parquet; TableError for an HFile, which Hudi reads in metadata
-    tables only."""
-    if not isinstance(base.name, BaseName) or base.name.extension == "parquet":
+    """UnsupportedFeature for a base file that is neither Parquet nor ORC; TableError for an HFile, which Hudi reads in
+    metadata tables only."""
+    if not isinstance(base.name, BaseName) or base.name.extension in ("parquet", "orc"):
         return
     if base.name.extension == "hfile":
         raise TableError(
@@ -172,7 +172,7 @@ def refuse_unread_format(state: TableState, base: DataFile) -> None:
         )
     raise UnsupportedFeature(
         f"base file format {base.name.extension}: file {base.ref.path} of table {state.facts.table}; "
-        "this build reads parquet"
+        "this build reads parquet and orc"
     )
 
 

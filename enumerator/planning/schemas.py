@@ -26,6 +26,7 @@ from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.hudi_table import HudiTable
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
 from penstock.table.log.remote_bytes import RemoteBytes, RemoteRangeTooLong
+from penstock.table.orc import is_orc, read_orc_footer
 from penstock.table.parquet.checks import is_storage_failure
 from penstock.table.parquet.footer import read_base_footer
 from penstock.table.schema.avro import OPERATION
@@ -167,7 +168,10 @@ def _file_has_operation(storage: Storage, path: str, stat: WriteStat) -> bool | 
     """None for a log without a data block. CorruptFile for a missing or damaged file; StorageError."""
     name = parse_file_name(stat.file_name)
     if not isinstance(name, LogName):
-        schema = read_base_footer(storage, FileRef(path, max(stat.file_size_bytes, 0))).schema
+        file = FileRef(path, max(stat.file_size_bytes, 0))
+        if is_orc(path):
+            return OPERATION in read_orc_footer(storage, file).schema.names
+        schema = read_base_footer(storage, file).schema
         return any(schema.column(place).path == OPERATION for place in range(len(schema)))
     try:
         with storage.open_input(path) as source:
@@ -196,6 +200,8 @@ def _schema_of_newest_file(storage: Storage, facts: TimelineFacts, instants: Ite
                 continue
             if isinstance(name, LogName):
                 file_schema = "" if name.is_cdc else _schema_of_log(storage, path)
+            elif is_orc(path):
+                file_schema = read_orc_footer(storage, FileRef(path, info.size_bytes)).avro_json
             else:
                 file_schema = schema_of_footer(read_base_footer(storage, FileRef(path, info.size_bytes)), path)
             if file_schema:

@@ -32,7 +32,8 @@ from penstock.table.schema.history import ColumnMapping
 ENUM: Final = "ENUM"
 """A text leaf that the file declares as an enum. pyarrow returns its values as binary."""
 
-_INT96: Final = "INT96"
+INT96: Final = "INT96"
+"""A timestamp in nanoseconds that is an instant, whatever unit the table has."""
 _MILLIS: Final = Primitive("long", "timestamp-millis")
 _MICROS: Final = Primitive("long", "timestamp-micros")
 _LOCAL_MILLIS: Final = Primitive("long", "local-timestamp-millis")
@@ -188,7 +189,7 @@ def _matched(
             written = names.in_table(AvroField(file_field.name, written, True, 0)).type
         compatibility = None if written is None else compatible(written, field.type, name)
         if written is None or isinstance(compatibility, Refused):
-            type_text = f"{file_type}{' (INT96)' if _INT96 in physical_of[file_field.name] else ''}"
+            type_text = f"{file_type}{' (INT96)' if INT96 in physical_of[file_field.name] else ''}"
             raise SchemaMismatch(
                 f"{where}: type change of column {name!r}: the file has {type_text}, the table {_type_text(field)}; "
                 "Hudi neither makes this change nor reads it"
@@ -267,7 +268,7 @@ def _timestamp(kind: pa.TimestampType, physical: str, table: AvroType) -> AvroTy
     * A zone makes it an instant, else it is local.
     """
     instants = table if table in (_MILLIS, _MICROS) else _MICROS
-    if physical == _INT96:
+    if physical == INT96:
         return instants
     if kind.unit == "ns" and table in (_MILLIS, _LOCAL_MILLIS):
         return None

@@ -59,6 +59,11 @@ _T = TypeVar("_T")
 class BaseFile:
     """An open base file, for one thread at a time. `close` (or `with`) closes it."""
 
+    stored_schema: pa.Schema
+    """The columns as the file has them."""
+    footer: Mapping[bytes, bytes]
+    """The key-value metadata of the footer."""
+
     def __init__(
         self,
         storage: Storage,
@@ -112,10 +117,7 @@ class BaseFile:
             self._source.close()
             raise SchemaMismatch(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
         self._sources = sources
-        self.stored_schema: Final = schema
-        """The columns as the file has them."""
-        self.footer: Final[Mapping[bytes, bytes]] = self._file.metadata.metadata or {}
-        """The key-value metadata of the footer."""
+        self.stored_schema, self.footer = schema, self._file.metadata.metadata or {}
 
     def __enter__(self) -> BaseFile:
         return self

@@ -46,13 +46,13 @@ class RowGroupBounds:
 
     def __init__(
         self,
-        footer: pq.FileMetaData,
+        footer: pq.FileMetaData | None,
         schema: pa.Schema,
         sources: Sequence[ColumnSource],
         calendar: LegacyCalendar | None = None,
     ) -> None:
-        """`schema` is the file's own; `sources` are the columns that are read. calendar: the calendar that rows are
-        converted from when they are read."""
+        """footer: None if the file has no statistics. `schema` is the file's own; `sources` are the columns that are
+        read. calendar: the calendar that rows are converted from when they are read."""
         self._footer = footer
         self._schema = schema
         self._calendar = calendar
@@ -69,7 +69,7 @@ class RowGroupBounds:
         if column.path not in self._leaves:
             self._leaves[column.path] = _leaf(self._schema, (source.column, *column.path[1:]), column.type)
         leaf = self._leaves[column.path]
-        if leaf is None:
+        if leaf is None or self._footer is None:
             return UNKNOWN
         group = self._footer.row_group(number)
         try:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from penstock.reader.base.file import BaseFile
 from penstock.reader.split.context import SplitContext
+from penstock.table.orc import is_orc
 
 
 def open_base(
@@ -18,6 +19,13 @@ def open_base(
     split, schema, table = context.split, context.schema, context.scan.table
     if split.base is None:
         return None
+    names = schema.file_names(split.base_instant, f"table {table}: {split.base.path}")
+    if is_orc(split.base.path):
+        from penstock.reader.base.orc_file import OrcFile
+
+        return OrcFile(
+            context.storage, split.base, schema.record, columns, table=table, key=key, names=names, tally=context.tally
+        )
     return BaseFile(
         context.storage,
         split.base,
@@ -25,7 +33,7 @@ def open_base(
         columns,
         table=table,
         key=key,
-        names=schema.file_names(split.base_instant, f"table {table}: {split.base.path}"),
+        names=names,
         may_be_encoded=may_be_encoded,
         tally=context.tally,
     )

@@ -152,7 +152,7 @@ def refuse_unsupported(properties: TableProperties) -> None:
     files are refused one by one, when a query needs them.
     """
     raw = properties.raw
-    if properties.base_file_format != "PARQUET":
+    if properties.base_file_format not in ("PARQUET", "ORC"):
         _refuse(properties, f"base file format {properties.base_file_format} (hoodie.table.base.file.format)")
     if raw.get("hoodie.bootstrap.base.path", "").strip():
         _refuse(properties, "bootstrapped table (hoodie.bootstrap.base.path is set)")

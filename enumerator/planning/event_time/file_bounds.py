@@ -30,6 +30,7 @@ from penstock.proto.model.splits import FileRef, Scan, UnknownBounds, VisibleIns
 from penstock.table.hudi_table import HudiTable
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
 from penstock.table.log.remote_bytes import RemoteBytes, RemoteRangeTooLong
+from penstock.table.orc import is_orc, read_orc_footer
 from penstock.table.parquet.checks import ParquetError, check_rows, check_statistics, is_storage_failure
 from penstock.table.parquet.footer import read_base_footer
 from penstock.table.storage.filesystem import redacted_uri
@@ -149,6 +150,9 @@ class FileBounds:
         """The row groups of a base file, from its footer. Errors as for `read_base_footer`."""
 
         def read() -> BaseFileBounds:
+            if is_orc(file.path):
+                orc_rows = read_orc_footer(self.table.storage, file).rows
+                return BaseFileBounds((orc_rows,), (file.size_bytes,), (UnknownBounds(),))
             footer = read_base_footer(self.table.storage, file)
             rows = tuple(footer.row_group(index).num_rows for index in range(footer.num_row_groups))
             bounds: tuple[SplitBounds, ...] = tuple(UnknownBounds() for _ in rows)

@@ -188,7 +188,7 @@ def main():
         log(name, "%.0f s" % (time.time() - t))
 
 
-def pack(a):
+def pack(a, catalogue="cases_D.json"):
     """As gen_B's, under another name of the catalogue."""
     os.makedirs(os.path.join(a.out, "tables"), exist_ok=True); cases = []
     for fr in sorted(glob.glob(os.path.join(a.out, "frag", "*.json"))):
@@ -203,7 +203,7 @@ def pack(a):
                 for n in [x for x in dirs if not os.listdir(os.path.join(root, x))]: z.writestr(zipfile.ZipInfo(os.path.relpath(os.path.join(root, n), base) + "/"), "")
                 for n in sorted(files):
                     if not n.endswith(".crc"): z.write(os.path.join(root, n), os.path.relpath(os.path.join(root, n), base))
-    json.dump(cases, open(os.path.join(a.out, "cases_D.json"), "w"), indent=1)
+    json.dump(cases, open(os.path.join(a.out, catalogue), "w"), indent=1)
     print(len(cases), "cases")
 
 

@@ -105,7 +105,7 @@ def test_several_ordering_fields() -> None:
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"table__base__file__format": "ORC"}, "base file format ORC"),
+        ({"table__base__file__format": "LANCE"}, "base file format LANCE"),
         ({"table__ro__file__format": "HFILE"}, "base file format HFILE"),
         ({"bootstrap__base__path": "s3://x/y"}, "bootstrapped table"),
     ],

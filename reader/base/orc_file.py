@@ -1,0 +1,137 @@
+"""An ORC base file: its rows as batches of the table's columns and types.
+
+The whole file is one row group, because pyarrow returns the statistics of no stripe. Source of the column types: Hudi
+`AvroOrcUtils`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from penstock.proto.errors import SchemaMismatch
+from penstock.proto.model.splits import FileRef
+from penstock.reader.base.columns import INT96, Missing, column_sources
+from penstock.reader.base.decoded_size import pieces
+from penstock.reader.base.file import BaseFile
+from penstock.reader.base.row_group_stats import RowGroupBounds
+from penstock.reader.split.emit import BatchSize
+from penstock.reader.split.report import SplitTally
+from penstock.table.orc import orc_footer
+from penstock.table.schema.avro import RecordSchema
+from penstock.table.schema.history import ColumnMapping
+from penstock.table.storage.filesystem import Storage
+
+_MOST_ROWS: Final = 4096
+"""The rows that are decoded at once: a text of a stripe's dictionary may be that of every row."""
+
+_T = TypeVar("_T")
+
+
+class OrcFile(BaseFile):
+    """An open ORC file, for one thread at a time."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        ref: FileRef,
+        record: RecordSchema,
+        columns_read: Sequence[str],
+        *,
+        table: str,
+        key: str = "",
+        names: ColumnMapping | None = None,
+        tally: SplitTally | None = None,
+    ) -> None:
+        """The arguments and errors are those of `BaseFile`. Only the footer is read."""
+        self._where = f"table {table}: base file {ref.path}"
+        self._storage, self._ref, self._key, self._tally = storage, ref, key, tally
+        self._encoded, self._rebase = [], None
+        try:
+            self._source = storage.open_input(ref.path)
+        except FileNotFoundError:
+            raise self._gone() from None
+        try:
+            footer = self._translated(lambda: orc_footer(self._source))
+            physical = [leaf for field in footer.schema for leaf in _leaves(field.type)]
+            self._sources = column_sources(footer.schema, physical, record, columns_read, self._where, names)
+            if any(isinstance(source, Missing) and source.name == key for source in self._sources):
+                raise SchemaMismatch(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
+        except BaseException:
+            self._source.close()
+            raise
+        self._rows = footer.rows
+        self.stored_schema = footer.schema
+        self.footer = {}
+
+    def close(self) -> None:
+        """Closes the file; no row can be read afterwards."""
+        self._source.close()
+
+    def row_group_bounds(self) -> RowGroupBounds:
+        """Bounds that rule out nothing."""
+        return RowGroupBounds(None, self.stored_schema, self._sources)
+
+    @property
+    def num_rows(self) -> int:
+        """The rows of the whole file."""
+        return self._rows
+
+    @property
+    def num_row_groups(self) -> int:
+        """The whole file is one."""
+        return 1
+
+    def rows_of(self, number: int) -> int:
+        """The rows of the whole file."""
+        return self._rows
+
+    def _read(self, number: int, size: BatchSize, columns: Collection[str] | None) -> Iterator[pa.RecordBatch]:
+        from pyarrow.dataset import OrcFileFormat
+
+        sources = [source for source in self._sources if columns is None or source.name in columns]
+        stored = [source.column for source in sources if not isinstance(source, Missing)]
+        fragment = OrcFileFormat().make_fragment(self._source)
+        batches = self._translated(
+            lambda: fragment.to_batches(
+                columns=stored,
+                batch_size=min(size.rows, _MOST_ROWS),
+                batch_readahead=0,
+                fragment_readahead=0,
+                use_threads=False,
+            )
+        )
+        remaining = self._rows
+        while (decoded := self._translated(partial(next, batches, None))) is not None:
+            remaining -= decoded.num_rows
+            for piece in pieces(decoded, size, self.stored_schema, ()):
+                yield self._as_table_columns(piece, sources, {})
+        self._check_count(number, remaining)
+
+    def _translated(self, action: Callable[[], _T]) -> _T:
+        def decoded() -> _T:
+            try:
+                return action()
+            except pa.ArrowException as error:
+                if type(error) is pa.ArrowException:  # the library of ORC fails without a class of its own
+                    raise pa.ArrowInvalid(str(error)) from error
+                raise
+
+        return super()._translated(decoded)
+
+
+def _leaves(kind: pa.DataType) -> Iterator[str]:
+    """The physical type of each leaf: a timestamp is an instant in nanoseconds, as INT96 is."""
+    if pa.types.is_map(kind):
+        yield from _leaves(kind.key_type)
+        yield from _leaves(kind.item_type)
+    elif pa.types.is_list(kind):
+        yield from _leaves(kind.value_type)
+    elif pa.types.is_struct(kind):
+        for place in range(kind.num_fields):
+            yield from _leaves(kind.field(place).type)
+    else:
+        yield INT96 if pa.types.is_timestamp(kind) else ""
