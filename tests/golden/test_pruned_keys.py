@@ -99,3 +99,17 @@ def test_a_table_by_event_time_with_logs_is_not_pruned_by_its_record_index(
         assert not reads.wrong and Reason.RECORD_INDEX not in reads.excluded
     monkeypatch.setattr(groups, "is_of_newest_rows", lambda state: True)
     assert by_key(table, Snapshot()).wrong and by_key(table, ReadOptimized()).wrong
+
+
+def test_a_damaged_record_index_excludes_nothing(
+    golden: Golden, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "FEW_FILES", 0)
+    monkeypatch.setattr(groups, "is_of_newest_rows", lambda state: True)
+    path = golden.copy("A_mdt_all_v9_h120", tmp_path)
+    assert by_key(open_table(str(path)), Snapshot()).excluded[Reason.RECORD_INDEX]
+    for file in (path / ".hoodie/metadata" / RECORD_INDEX).glob("*.hfile"):
+        file.write_bytes(b"damaged" * 1000)
+    reads = by_key(open_table(str(path)), Snapshot())
+    assert not reads.wrong and not reads.excluded[Reason.RECORD_INDEX]
+    assert any("damaged" in why for why in reads.unused)

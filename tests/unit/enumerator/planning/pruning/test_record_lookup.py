@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from penstock.enumerator.planning.pruning import record_lookup
 from penstock.enumerator.planning.pruning.record_lookup import index_gap
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.model.positions import InstantTime
@@ -137,3 +139,37 @@ def test_services_of_the_metadata_table_on_layout_1_are_known() -> None:
 
 def test_a_restored_table() -> None:
     assert gap([commit(FIRST)], {FIRST: ALL}, data=(instant(SECOND, Action.RESTORE),)) == "the table was restored"
+
+
+class TestLookup:
+    """`without_keys`, with an index that has no gap and the locations that a test gives."""
+
+    GROUPS = (("p", "f1"), ("p", "f2"), ("q", "f3"))
+
+    def excluded(self, monkeypatch: pytest.MonkeyPatch, located: dict[str, set[tuple[str, str]]]) -> object:
+        monkeypatch.setattr(record_lookup, "index_gap", lambda facts, timeline, partitions_of: "")
+        monkeypatch.setattr(record_lookup, "locate", lambda metadata, keys: located)
+        monkeypatch.setattr(record_lookup, "partition_pruning", lambda properties, schema, row_filter: None)
+        parts: Any = SimpleNamespace
+        state = parts(
+            facts=None, properties=None, schema=parts(arrow=None), request=parts(row_filter=None), pruned={"gone"}
+        )
+        metadata = parts(timeline=None, partitions_of=None)
+        return record_lookup.without_keys(state, self.GROUPS, ("k",), metadata)
+
+    def test_groups_without_a_key_are_excluded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert self.excluded(monkeypatch, {"k": {("p", "f2")}}) == {("p", "f1"), ("q", "f3")}
+        assert self.excluded(monkeypatch, {"k": {("p", "f1"), ("q", "f3")}}) == {("p", "f2")}
+
+    def test_a_key_that_no_group_has_excludes_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert self.excluded(monkeypatch, {}) == set(self.GROUPS)
+
+    def test_a_group_that_the_table_does_not_have_shows_that_the_index_is_old(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert "which the table does not have" in str(self.excluded(monkeypatch, {"k": {("p", "f9")}}))
+
+    def test_a_group_of_a_partition_that_the_filter_excludes_is_not_missing(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert self.excluded(monkeypatch, {"k": {("gone", "f9")}}) == set(self.GROUPS)
