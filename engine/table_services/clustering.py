@@ -23,10 +23,10 @@ from penstock.engine.table_services.serviced_table import (
 )
 from penstock.engine.table_services.slice_rows import check_sortable
 from penstock.engine.write.current_table import CurrentTable, current_table
-from penstock.engine.write.settings import INDEX_TYPE
 from penstock.proto.errors import ConfigurationError, PenstockError, UnsupportedFeature, WriteConflict
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.writes import TouchedGroups
+from penstock.table.files.buckets import INDEX_TYPE
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
 from penstock.table.schema.arrow import arrow_schema

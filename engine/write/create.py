@@ -9,18 +9,18 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.engine.write.index.index_choice import INDEX_NAMES, refuse_other_index
-from penstock.engine.write.settings import BUCKETS, INDEX_TYPE, RECORD_KEY_OPTION, check_key_form
+from penstock.engine.write.settings import RECORD_KEY_OPTION, check_key_form
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.reader.merge.ordering import check_ordering_type
 from penstock.table.config.change_logging import ChangeLogging
 from penstock.table.config.java_properties import format_properties
 from penstock.table.config.new_table import NewTable, new_table_properties
 from penstock.table.config.properties import META_FOLDER, PROPERTIES_FILE
+from penstock.table.files.buckets import BUCKETS, INDEX_TYPE, MAX_BUCKETS
 from penstock.table.schema.avro import META_COLUMNS, OPERATION
 from penstock.table.schema.avro_text import avro_schema_json, stored_arrow_schema
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage, open_writable
-from penstock.writer.index.bucket import MAX_BUCKETS
 from penstock.writer.metadata_table.create import create_metadata_table
 from penstock.writer.rows.chunks import without_pandas_index
 from penstock.writer.rows.key_types import check_key_type, check_partition_type, field_type

@@ -27,11 +27,8 @@ from penstock.writer.rows.key_types import check_key_type, field_type
 from penstock.writer.rows.partition_paths import PartitionPaths
 from penstock.writer.rows.row_operations import STORES_OPERATIONS
 
-INDEX_TYPE: Final = "hoodie.index.type"
-BUCKETS: Final = "hoodie.bucket.index.num.buckets"
 RECORD_KEY_OPTION: Final = "hoodie.datasource.write.recordkey.field"
-"""Hudi's options of the index, and of the record key. Hudi stores none; `create_table` keeps them among the table's
-properties."""
+"""Hudi's option of the record key. Hudi does not store it; `create_table` keeps it among the table's properties."""
 VERSIONS: Final = (6, 9)
 """Versions of tables that are written."""
 

@@ -14,7 +14,7 @@ from typing import Final
 from penstock.enumerator.log import log_fallback
 from penstock.enumerator.planning.archived_timeline import checked_against, for_query, needs_every_partition
 from penstock.enumerator.planning.file_inventory import CleanedFile, files_of_groups
-from penstock.enumerator.planning.pruning import partitions_to_prune, pruned_partitions
+from penstock.enumerator.planning.pruning.partitions import partitions_to_prune, pruned_partitions
 from penstock.enumerator.planning.scan import bind_request, refuse_without_meta_columns
 from penstock.enumerator.planning.schemas import (
     commit_has_operation,

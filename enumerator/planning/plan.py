@@ -18,7 +18,7 @@ from penstock.enumerator.planning.discovery import (
     pending_clusterings,
     read_timeline,
 )
-from penstock.enumerator.planning.pruning import prune_files
+from penstock.enumerator.planning.pruning.groups import PrunedPlan, prune_groups
 from penstock.enumerator.planning.schemas import table_schema_text
 from penstock.enumerator.planning.selection import TimelineFacts, select
 from penstock.enumerator.planning.slice_planner import plan_splits
@@ -61,6 +61,17 @@ def plan_request(
     files. Errors as for `discovery.discover`, `slice_planner.plan_splits` and `change_planner.plan_changes`;
     CorruptFile for a base file without a readable footer if the plan needs it.
     """
+    return pruned_plan(table, table_name, request, passed_over, sources).plan
+
+
+def pruned_plan(
+    table: HudiTable,
+    table_name: str,
+    request: PlanRequest,
+    passed_over: Collection[str] = (),
+    sources: TimeSources | None = None,
+) -> PrunedPlan:
+    """The plan of a request as `plan_request`, and what the request's filter excludes from it."""
     sources = sources or TimeSources()
     try:
         return _planned(table, table_name, request, passed_over, sources)
@@ -146,7 +157,7 @@ def _recorded_schema(table: HudiTable, facts: TimelineFacts) -> str:
 
 def _planned(
     table: HudiTable, table_name: str, request: PlanRequest, passed_over: Collection[str], sources: TimeSources
-) -> Plan:
+) -> PrunedPlan:
     state = discover(table, table_name, request, passed_over)
     for _ in range(_MAX_STALE_INSTANTS):
         try:
@@ -192,7 +203,7 @@ def _unlisted_files(storage: Storage, files: Iterable[DataFile], missing: str) -
 
 def _plan_of_state(
     table: HudiTable, state: TableState, sources: TimeSources, *, tolerate_missing_logs: bool = False
-) -> Plan:
+) -> PrunedPlan:
     of_changes = isinstance(state.request.request.query, Changes)
     if of_changes:
         from penstock.enumerator.planning.change_planner import plan_changes  # late: most plans are of rows
@@ -202,5 +213,5 @@ def _plan_of_state(
         planned = plan_splits(state, tolerate_missing_logs=tolerate_missing_logs)
     for log in planned.missing_logs:
         log_event("log file gone", level=logging.WARNING, table=state.table, file=log.ref.path, instant=log.named_by)
-    plan = planned.plan if of_changes else prune_files(table, state, planned.plan)
-    return with_event_times(table, state, plan, sources)
+    pruned = PrunedPlan(planned.plan) if of_changes else prune_groups(table, state, planned.plan)
+    return replace(pruned, plan=with_event_times(table, state, pruned.plan, sources))

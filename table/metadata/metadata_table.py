@@ -6,7 +6,7 @@ falls back to folders.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -103,6 +103,16 @@ class MetadataTable:
         self._pending = pending
         self._readers = RecordReaders()
 
+    @property
+    def timeline(self) -> Timeline:
+        """The active timeline of the metadata table."""
+        return self._timeline
+
+    def partitions_of(self, requested_time: str) -> Collection[str]:
+        """The metadata partitions to which a completed write of the active timeline wrote; none for any other."""
+        item = self._timeline.completed_write(requested_time)
+        return () if item is None else self._table.commit_lazily(item).partitions
+
     def records(self, partition: str, keys: Collection[str] | None) -> Versions:
         """The records of these keys in a metadata partition (None: all keys); a key without records is left out. They
         are decoded when they are requested (`StoredRecords`).
@@ -117,6 +127,17 @@ class MetadataTable:
         for visible in self._visible(files, valid.committed):
             self._read_group(visible, valid, row_keys, records)
         return records
+
+    def records_by_group(
+        self, partition: str, keys_of: Callable[[Sequence[VisibleFiles]], Mapping[VisibleFiles, Collection[str]]]
+    ) -> Iterator[Versions]:
+        """The records of each file group alone, as `records`. `keys_of` gives the groups to read, and their keys."""
+        files = self._files(partition)
+        valid = ValidBlocks(self._committed(files), self._pending)
+        for visible, keys in keys_of(tuple(self._visible(files, valid.committed))).items():
+            records = StoredRecords()
+            self._read_group(visible, valid, {key.encode() for key in keys}, records)
+            yield records
 
     def visible(self, partition: str) -> tuple[VisibleFiles, ...]:
         """The newest files of each file group of a metadata partition. Errors as `records`."""

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pytest
 
-from penstock.enumerator.planning import pruning as file_pruning
 from penstock.enumerator.planning.plan import plan_request
+from penstock.enumerator.planning.pruning import groups as file_pruning
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot

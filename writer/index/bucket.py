@@ -7,22 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
 from penstock.proto.errors import TableError
+from penstock.table.files.buckets import DIGITS, bucket_of_file_id
 from penstock.writer.index.slices import NO_ROWS, GroupWrite, LatestSlice, TableSlices
 from penstock.writer.rows.keyed_rows import KeyedRows
-
-DIGITS: Final = 8
-MAX_BUCKETS: Final = 100_000_000
-
-
-def bucket_of_file_id(file_id: str) -> int | None:
-    """The bucket of a file group; None if its id does not begin with the number of one."""
-    prefix = file_id[:DIGITS]
-    return int(prefix) if len(prefix) == DIGITS and prefix.isascii() and prefix.isdigit() else None
 
 
 def bucket_file_id(bucket: int, new_uuid: Callable[[], str]) -> str:

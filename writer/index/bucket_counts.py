@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from penstock.writer.index.bucket import bucket_of_file_id
+from penstock.table.files.buckets import bucket_of_file_id
 
 LIKELY_BUCKETS: Final = 100_000
 """A random file id begins with 8 digits below it once in 50,000 times."""

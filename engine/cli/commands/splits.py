@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +13,7 @@ from penstock.engine.cli.shell import local_options, shell_of, show_help, workin
 
 if TYPE_CHECKING:
     from penstock.engine.cli.output.explain import Explanation
+    from penstock.engine.cli.output.pruning import Pruning
     from penstock.proto.model.splits import Plan, Split
 
 app = typer.Typer(help="Splits of a read.")
@@ -53,7 +54,8 @@ def plan(
         ),
     ] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Explain the range, and the reason for each split.")
+        bool,
+        typer.Option("--explain", help="Explain the range, the reason for each split, and what the filter excludes."),
     ] = False,
     form: Annotated[ReportFormat, typer.Option("--format", help="Format of the plan.")] = ReportFormat.TABLE,
 ) -> None:
@@ -73,7 +75,7 @@ def plan(
         explanation = None
         if explain:
             whole = enumerator.plan(replace(request, where="")) if request.where else planned
-            explanation = explained(table, planned, request.query, whole.splits)
+            explanation = explained(table, planned, request, whole.splits)
     if form is ReportFormat.JSON:
         write_json(plan_fields(planned, explanation))
     else:
@@ -104,9 +106,19 @@ def plan_fields(planned: Plan, explanation: Explanation | None) -> dict[str, obj
             }
             for item in explanation.instants
         ]
+        fields["pruning"] = None if explanation.pruning is None else _pruning_fields(explanation.pruning)
         whys = [explanation.why[split.split_id] for split in planned.splits]
         fields["splits"] = [split_fields(split) | {"why": why} for split, why in zip(planned.splits, whys, strict=True)]
     return fields
+
+
+def _pruning_fields(pruning: Pruning) -> dict[str, object]:
+    return {
+        "ruled_out": [
+            {"reason": item.reason} | asdict(item.amount) | {"not_used": item.unused or None} for item in pruning.by
+        ],
+        "remaining": asdict(pruning.remaining),
+    }
 
 
 def split_fields(split: Split) -> dict[str, object]:
@@ -157,10 +169,32 @@ def _print(planned: Plan, explanation: Explanation | None) -> None:
         names.append("why")
         rows = [(*row, explanation.why[split.split_id]) for row, split in zip(rows, planned.splits, strict=True)]
     write_text_table(names, rows)
-    if explanation is not None and explanation.ruled_out:
+    if explanation is None:
+        return
+    pruning = explanation.pruning
+    if pruning is not None:
+        _print_pruning(pruning)
+    if explanation.ruled_out:
+        reasons = pruning.reasons if pruning is not None else {}
         typer.echo()
-        typer.echo(f"{len(explanation.ruled_out)} more splits, in partitions that the filter rules out:")
-        write_text_table(("split_id", "partition"), [(s.split_id, s.partition or "-") for s in explanation.ruled_out])
+        typer.echo(f"{len(explanation.ruled_out)} more splits that the filter rules out:")
+        write_text_table(
+            ("split_id", "partition", "file_group", "reason"),
+            [
+                (s.split_id, s.partition or "-", s.file_group, reasons.get((s.partition, s.file_group), "-"))
+                for s in explanation.ruled_out
+            ],
+        )
+
+
+def _print_pruning(pruning: Pruning) -> None:
+    amounts = [(item.reason, item.amount, item.unused) for item in pruning.by]
+    rows = [
+        (reason, *(str(value) for value in asdict(amount).values()), f"not used: {unused}" if unused else "-")
+        for reason, amount, unused in (*amounts, ("remaining", pruning.remaining, ""))
+    ]
+    typer.echo()
+    write_text_table(("ruled_out_by", "partitions", "file_groups", "files", "size_bytes", "note"), rows)
 
 
 def _cells(split: Split) -> tuple[str, ...]:

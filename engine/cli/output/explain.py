@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from penstock.engine.cli.output.pruning import Pruning, pruning_of
+from penstock.enumerator.planning.plan import pruned_plan
 from penstock.proto.model.changes import (
     ChangesOf,
     ChangeSource,
@@ -21,6 +23,7 @@ from penstock.proto.model.changes import (
 from penstock.proto.model.queries import (
     Changes,
     Incremental,
+    PlanRequest,
     Query,
     ReadOptimized,
     Snapshot,
@@ -60,10 +63,13 @@ class Explanation:
     """The reason for each split, by split id."""
     ruled_out: tuple[Split, ...] = ()
     """The splits that the filter excludes."""
+    pruning: Pruning | None = None
+    """What the filter excludes, by reason; None without a filter of rows of the table."""
 
 
-def explained(table: str, planned: Plan, query: Query, whole: Collection[Split] = ()) -> Explanation:
+def explained(table: str, planned: Plan, request: PlanRequest, whole: Collection[Split] = ()) -> Explanation:
     """Explains a plan of `table` (path or URI) by the current table. `whole`: the splits without a filter."""
+    query = request.query
     opened = open_table(table)
     timeline = opened.timeline()
     wrote: dict[tuple[str, str], list[str]] = {}
@@ -71,7 +77,11 @@ def explained(table: str, planned: Plan, query: Query, whole: Collection[Split] 
     instants.sort(key=lambda item: (item.order_key or item.requested_time, item.requested_time))
     why = {split.split_id: _why(split, planned, wrote) for split in planned.splits}
     ruled_out = tuple(split for split in whole if split.split_id not in why)
-    return Explanation(_meaning(planned, query, opened.properties.layout), tuple(instants), why, ruled_out)
+    pruning = None
+    if request.where and request.hybrid is None and not isinstance(query, Changes | SnapshotPart | TopicRanges):
+        pruning = pruning_of(whole, planned.splits, pruned_plan(opened, table, request).ruled_out)
+    meaning = _meaning(planned, query, opened.properties.layout)
+    return Explanation(meaning, tuple(instants), why, ruled_out, pruning)
 
 
 def _meaning(planned: Plan, query: Query, layout: int) -> str:

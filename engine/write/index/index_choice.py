@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.engine.write.settings import BUCKETS, INDEX_TYPE
 from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 from penstock.table.config.properties import TableProperties
+from penstock.table.files.buckets import BUCKETS, INDEX_TYPE, MAX_BUCKETS
 from penstock.table.storage.filesystem import redacted_uri
-from penstock.writer.index.bucket import MAX_BUCKETS
 
 _LIKELY_BUCKETS: Final = 100_000
 """A random file id begins with 8 digits below it once in 50,000 times."""

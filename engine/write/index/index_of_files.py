@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from penstock.engine.write.current_table import CurrentTable
 from penstock.engine.write.index.index_choice import BucketIndex, Index, KeyIndex, UncountedBuckets
-from penstock.engine.write.settings import BUCKETS, INDEX_TYPE, WriteSettings
+from penstock.engine.write.settings import WriteSettings
 from penstock.proto.errors import ConfigurationError, TableError
+from penstock.table.files.buckets import BUCKETS, INDEX_TYPE
 from penstock.writer.index.bucket_counts import BucketCounts, bucket_counts
 from penstock.writer.index.slices import LatestSlice
 from penstock.writer.kernels.bucket import key_hashes

@@ -142,7 +142,8 @@ class TestSplits:
     def test_plan_counts_splits_that_the_filter_excludes(self, cli: Cli, golden: GoldenTables) -> None:
         command = ("splits", "plan", golden.table(RANGES), "--where", "p = 'c'")
         text = cli(*command, "--explain").text
-        assert "2 more splits, in partitions that the filter rules out:" in text
+        assert "2 more splits that the filter rules out:" in text
+        assert re.search(r"partition filter +2 +2 ", text) and re.search(r"remaining +0 +0 ", text)
         assert "p=a" in text and "p=b" in text
         assert "rules out" not in cli(*command).text
         assert "rules out" not in cli("splits", "plan", golden.table(RANGES), "--where", "v > 0", "--explain").text
@@ -161,10 +162,34 @@ class TestSplits:
         plain = self.plan(cli, golden.table(RANGES))
         explained = self.plan(cli, golden.table(RANGES), "--explain")
         assert set(explained) == documented("`splits plan`: an object")
-        assert set(explained) - set(plain) == {"range", "instants"}
+        assert set(explained) - set(plain) == {"range", "instants", "pruning"}
+        assert explained["pruning"] is None
         fields = {name for split in explained["splits"] for name in split}
         assert fields == documented("| field of a split | value |\n")
         assert fields - {name for split in plain["splits"] for name in split} == {"why"}
+
+    def test_pruning_is_counted_by_reason(
+        self, cli: Cli, golden: GoldenTables, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The counts of the reasons, and of what remains, are those of the plan without the filter."""
+        monkeypatch.setattr("penstock.enumerator.planning.pruning.groups.FEW_FILES", 0)
+        table = golden.table("B_v9_colstats_cow")
+        whole = self.plan(cli, table)["splits"]
+        plan = self.plan(cli, table, "--where", "v < -1 AND p != 'a'", "--explain")
+        pruning = plan["pruning"]
+        by = {item["reason"]: item for item in pruning["ruled_out"]}
+        assert {reason: (item["file_groups"], item["not_used"]) for reason, item in by.items()} == {
+            "partition filter": (1, None),
+            "column statistics": (2, None),
+        }
+        for name, count in (
+            ("partitions", len({split["partition"] for split in whole})),
+            ("file_groups", len(whole)),
+            ("files", sum(1 + len(split["log_files"]) for split in whole)),
+            ("size_bytes", sum(split["size_bytes"] for split in whole)),
+        ):
+            assert sum(item[name] for item in by.values()) + pruning["remaining"][name] == count, name
+        assert pruning["remaining"]["file_groups"] == len(plan["splits"]) == 0
 
     def test_splits_are_in_commit_order_and_repeatable(self, cli: Cli, golden: GoldenTables) -> None:
         plan = self.plan(cli, golden.table(RANGES))

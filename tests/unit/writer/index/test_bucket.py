@@ -8,7 +8,8 @@ import pytest
 
 from penstock.proto.errors import TableError
 from penstock.reader.merge.fold import RecordKind
-from penstock.writer.index.bucket import assign_buckets, bucket_file_id, bucket_of_file_id, slices_of_buckets
+from penstock.table.files.buckets import bucket_of_file_id
+from penstock.writer.index.bucket import assign_buckets, bucket_file_id, slices_of_buckets
 from penstock.writer.index.slices import LatestSlice, TableSlices
 from penstock.writer.rows.keyed_rows import KeyedRows
 from penstock.writer.rows.partition_paths import RowPartitions

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.enumerator.planning.pruning import may_hold_rows
+from penstock.enumerator.planning.pruning.column_statistics import may_hold_rows
 from penstock.enumerator.planning.table_state import TableSchema
 from penstock.table.metadata.column_stats import ColumnStats
 from penstock.table.predicate.parse import parse_predicate

@@ -1,7 +1,6 @@
-"""Partitions and files that a request's filter excludes before they are listed or opened.
+"""Files that a request's filter excludes by the column statistics of the metadata table. Pure, but for `without_rows`.
 
-`partitions_to_prune`, `pruned_partitions` and `may_hold_rows` are pure; `prune_files` reads the metadata table. File
-statistics are used for whole numbers, dates and timestamps only. For floating columns with NaN, and for texts too long
+Statistics are used for whole numbers, dates and timestamps only. For floating columns with NaN, and for texts too long
 for a footer, writers record bounds that are too narrow: Hudi records 0.0 for a missing bound, or the bound of another
 row group. The reader prunes such columns by the footers that it reads anyway.
 """
@@ -9,25 +8,18 @@ row group. The reader prunes such columns by the footers that it reads anyway.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from penstock.enumerator.log import log_fallback
 from penstock.enumerator.planning.event_time.bounds import depends_on_calendar, stated_us
-from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.enumerator.planning.table_state import TableState
-from penstock.proto.errors import PenstockError
 from penstock.proto.model.splits import FileRef, Plan, Split
-from penstock.table.config.properties import TableProperties
-from penstock.table.hudi_table import HudiTable
+from penstock.table.files.slices import GroupId
 from penstock.table.metadata.column_stats import COLUMN_STATS, ColumnStats, combined_stats
 from penstock.table.metadata.keys import column_stats_key
-from penstock.table.metadata.listing import TableListing
 from penstock.table.metadata.metadata_table import MetadataTable, indexes
 from penstock.table.parquet.legacy_calendar import widened_bounds
-from penstock.table.partitions.pruning import PartitionPruning, partition_pruning
 from penstock.table.predicate.bounds import UNKNOWN, ColumnBounds, MayMatch, range_bounds
 from penstock.table.predicate.tree import Column, columns_of
 from penstock.table.schema.avro import AvroType, Primitive
@@ -35,75 +27,33 @@ from penstock.table.schema.avro import AvroType, Primitive
 if TYPE_CHECKING:
     from penstock.table.predicate.tree import Predicate
 
-FEW_FILES: Final = 8
-"""Up to this many files are left to the reader: opening them costs no more than reading the metadata table."""
-
 _DAY_US: Final = 86_400_000_000
 _WHOLE_NUMBERS: Final = (Primitive("int"), Primitive("long"))
 
 
-def partitions_to_prune(
-    properties: TableProperties,
-    schema: pa.Schema,
-    row_filter: Predicate | None,
-    facts: TimelineFacts,
-    known: Collection[str],
-) -> PartitionPruning | None:
-    """The pruning of partitions before they are listed; None if all must be listed.
-
-    All must be listed if the path of one of the `known` partitions does not fit the partition fields, because then no
-    value comes from a path; and if archived instants were added, because then any file may reveal a lost instant.
-    """
-    if row_filter is None or facts.archive_begins is not None:
-        return None
-    pruning = partition_pruning(properties, schema, row_filter)
-    return pruning if pruning is not None and pruning.fits(known) else None
-
-
-def pruned_partitions(
-    pruning: PartitionPruning | None, known: Collection[str], listing: Collection[str]
-) -> frozenset[str]:
-    """The known partitions of which no group is read; none if a listed partition does not fit the partition fields."""
-    if pruning is None or not pruning.fits(listing):
-        return frozenset()
-    return frozenset(name for name in known if pruning.drops(name))
-
-
-def prune_files(table: HudiTable, state: TableState, plan: Plan, few: int | None = None) -> Plan:
-    """The plan without the splits of log-free files in which, by the metadata table's statistics, no row matches.
-
-    The plan is unchanged if it has at most `few` such files (FEW_FILES by default), or if no statistics are usable. If
-    the table's properties list statistics that turn out to be unusable, that is logged.
-    """
+def usable_columns(state: TableState, plan: Plan) -> Mapping[str, AvroType]:
+    """The columns of the request's filter of which statistics can be used, with their types in the table."""
     row_filter, request = state.request.row_filter, state.request.request
-    if (
-        row_filter is None
-        or plan.scan.schema_history
-        or not (request.metadata and state.metadata_usable and COLUMN_STATS in indexes(table.properties))
-    ):
-        return plan
-    candidates = [
-        split for split in plan.splits if split.base is not None and not split.logs and not _is_external(split)
-    ]
-    if len(candidates) <= (FEW_FILES if few is None else few):
-        return plan
-    columns = _columns_with_statistics(row_filter, state, plan.scan.partition_fields)
-    if not columns:
-        return plan
-    listing = TableListing(table, state.facts.timeline, metadata=True)
-    metadata = listing.metadata_table()
-    if metadata is None:
-        log_fallback(state.table, listing.fallback)
-        return plan
-    try:
-        stats = _statistics_of(metadata, candidates, columns)
-    except PenstockError as error:
-        table.count_metadata_fallback()
-        log_fallback(state.table, str(error))
-        return plan
+    if row_filter is None or plan.scan.schema_history:
+        return {}
+    if not (request.metadata and state.metadata_usable and COLUMN_STATS in indexes(state.properties)):
+        return {}
+    return _columns_with_statistics(row_filter, state, plan.scan.partition_fields)
+
+
+def log_free(plan: Plan) -> list[Split]:
+    """The splits that statistics can exclude: those of base files of Hudi without logs."""
+    return [split for split in plan.splits if split.base is not None and not split.logs and not _is_external(split)]
+
+
+def without_rows(
+    row_filter: Predicate, candidates: Sequence[Split], columns: Mapping[str, AvroType], metadata: MetadataTable
+) -> frozenset[GroupId]:
+    """The groups of these splits in which, by the statistics of the columns, no row matches. Errors as
+    `MetadataTable.records`."""
+    stats = _statistics_of(metadata, candidates, columns)
     may_hold = may_hold_rows(row_filter, columns)
-    splits = (split for split in plan.splits if split.split_id not in stats or may_hold(stats[split.split_id]))
-    return replace(plan, splits=tuple(splits))
+    return frozenset((split.partition, split.file_group) for split in candidates if not may_hold(stats[split.split_id]))
 
 
 def _is_external(split: Split) -> bool:
