@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.engine.write.current_table import CurrentTable
-from penstock.engine.write.settings import VERSIONS, refuse_unwritten, timeline_zone
+from penstock.engine.write.settings import VERSIONS, refuse_bootstrapped, refuse_unwritten, timeline_zone
 from penstock.proto.errors import ConfigurationError, CorruptFile, InvariantViolation, TableError, UnsupportedFeature
 from penstock.proto.model.files import FileRef
 from penstock.table.config.properties import load_properties
@@ -66,6 +66,7 @@ def open_serviced(path: str, timeline_timezone: str, *, keeps_metadata: bool = F
     table = HudiTable(storage, load_properties(storage))
     table.refuse_unsupported()
     properties = table.properties
+    refuse_bootstrapped(properties)
     environment = WriteEnvironment(zone=timeline_zone(properties, timeline_timezone))
     serviced = ServicedTable(table=table, storage=storage, environment=environment)
     if properties.version not in VERSIONS:

@@ -14,6 +14,7 @@ from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFea
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, MergeMode, WholeRecords
 from penstock.reader.merge.ordering_columns import OrderingColumns
 from penstock.reader.values.record_keys import KeyMaker, key_maker
+from penstock.table.bootstrap.index import BOOTSTRAP_BASE_PATH, bootstrap_base_path
 from penstock.table.config.change_logging import ChangeLogging, change_logging
 from penstock.table.config.merge_rules import refuse_unsupported, rules_of_writes
 from penstock.table.config.properties import TableProperties
@@ -117,6 +118,7 @@ def refuse_unwritten(table: HudiTable, *, keeps_metadata: bool = True) -> None:
     properties = table.properties
     where = f"table {redacted_uri(properties.base_path)}"
     refuse_unsupported(properties)
+    refuse_bootstrapped(properties)
     if properties.version not in VERSIONS:
         raise UnsupportedFeature(
             f"{where}: tables of version {properties.version} are not written, those of 6 and 9 are"
@@ -136,6 +138,15 @@ def refuse_unwritten(table: HudiTable, *, keeps_metadata: bool = True) -> None:
     if table.storage.list_dir(".hoodie/.schema"):
         raise UnsupportedFeature(f"{where} has a schema-on-read history (.hoodie/.schema), which is not written yet")
     _mode(properties, where)
+
+
+def refuse_bootstrapped(properties: TableProperties) -> None:
+    """UnsupportedFeature for a bootstrapped table: its skeletons have one file more than other slices."""
+    if bootstrap_base_path(properties):
+        raise UnsupportedFeature(
+            f"table {redacted_uri(properties.base_path)} is a bootstrapped table ({BOOTSTRAP_BASE_PATH} is set): it is "
+            "read, and neither written nor serviced; write, compact, cluster and clean it with Hudi"
+        )
 
 
 def timeline_zone(properties: TableProperties, given: str) -> tzinfo:

@@ -83,7 +83,7 @@ def prune_files(table: HudiTable, state: TableState, plan: Plan, few: int | None
     ):
         return plan
     candidates = [
-        split for split in plan.splits if split.base is not None and not split.logs and not _is_external(split)
+        split for split in plan.splits if split.base is not None and not split.logs and _has_statistics(split)
     ]
     if len(candidates) <= (FEW_FILES if few is None else few):
         return plan
@@ -106,9 +106,12 @@ def prune_files(table: HudiTable, state: TableState, plan: Plan, few: int | None
     return replace(plan, splits=tuple(splits))
 
 
-def _is_external(split: Split) -> bool:
-    """Whether an external writer wrote the file: its statistics have a bare name that several files may share."""
-    return split.base is not None and split.base.path == f"{split.partition}/{split.file_group}".lstrip("/")
+def _has_statistics(split: Split) -> bool:
+    """Whether statistics under the base file's name are those of its rows. Not of a file of an external writer, whose
+    bare name several files may share, and not of a skeleton, whose columns are in another file."""
+    if split.base is None or split.base.source is not None:
+        return False
+    return split.base.path != f"{split.partition}/{split.file_group}".lstrip("/")
 
 
 def may_hold_rows(
