@@ -153,6 +153,29 @@ def special(env, v):
     c.bootstrap(METADATA); c.write("upsert", [R(9, 20, 9, "plain")]); c.done()
 
 
+def metadata_table(env, v, kind):
+    c = BootCase(env, f"E_mdt_{'mor' if kind == MOR else 'cow'}_v{v}", kind, "Metadata-only bootstrap with a metadata table (without column statistics, which Hudi refuses here); twelve partitions; upserts.",
+                 {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "false"})
+    c.spark_source([("k%02d" % n, 10, n, "abcdefghijkl"[n % 12]) for n in range(1, 25)]); c.bootstrap(METADATA)
+    c.write("upsert", [R(1, 20, 101, "b"), R(12, 5, 112, "a"), R(30, 20, 130, "m")])
+    c.done()
+
+
+def archived(env, v, kind):
+    c = BootCase(env, f"E_archived_{'mor' if kind == MOR else 'cow'}_v{v}", kind, "Metadata-only bootstrap, then upserts of partition a until the bootstrap's instant is archived; partitions b and c are still skeletons, one with a log in MOR.")
+    c.spark_source(); c.bootstrap(METADATA)
+    c.write("upsert", [R(1, 20, 101, "b")] if kind == MOR else [R(3, 15, 33, "a")])
+    c.o.update({"hoodie.archive.automatic": "true", "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1", "hoodie.clean.automatic": "true", "hoodie.cleaner.commits.retained": "1"})
+    for n in range(1, 8):
+        c.write("upsert", [R(3, 20 + n, 100 + n, "a")])
+        if kind == MOR and n % 2 == 0: c.compact()
+    c.ask("snapshot", "snapshot")
+    if kind == MOR: c.ask("read_optimized", "read_optimized")
+    last = [i for i in instants(c.base) if i[2] in gen_B.DATA][-1]
+    c.ask("time_travel_1", "time_travel", as_of=last[0])
+    c.finish()
+
+
 def cases(env):
     for v in ((6,) if env.hudi == "0.15.0" else (9,)):
         yield f"E_cow_v{v}", lambda: cow(env, v)
@@ -162,7 +185,11 @@ def cases(env):
         yield f"E_row_groups_mor_v{v}", lambda: groups(env, v, MOR)
         yield f"E_nonpart_mor_v{v}", lambda: nonpart(env, v, MOR)
         yield f"E_widened_v{v}", lambda: widened(env, v)
+        yield f"E_archived_mor_v{v}", lambda: archived(env, v, MOR)
         if v == 9:
+            yield f"E_mdt_mor_v{v}", lambda: metadata_table(env, v, MOR)
+            yield f"E_mdt_cow_v{v}", lambda: metadata_table(env, v, COW)
+            yield f"E_archived_cow_v{v}", lambda: archived(env, v, COW)
             yield f"E_full_v{v}", lambda: full(env, v)
             yield f"E_mixed_cow_v{v}", lambda: mixed(env, v, COW)
             yield f"E_row_groups_cow_v{v}", lambda: groups(env, v, COW)
