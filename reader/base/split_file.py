@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from penstock.proto.errors import InvariantViolation
+from penstock.proto.errors import InvariantViolation, SchemaMismatch
 from penstock.proto.model.splits import FileRef
 from penstock.reader.base.bootstrapped_file import IN_SKELETON, BootstrappedFile
 from penstock.reader.base.file import BaseFile
@@ -61,6 +61,10 @@ def open_base(
         skeleton.close()
         raise
     try:
+        if lacking := [name for name in own if name in scan.partition_fields and name not in rest.stored_schema.names]:
+            raise SchemaMismatch(
+                f"{where} lacks partition column {lacking[0]!r}, by which its rows are merged with a log"
+            )
         return BootstrappedFile(skeleton, rest, columns, key)
     except BaseException:
         skeleton.close()

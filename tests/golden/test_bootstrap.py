@@ -15,7 +15,7 @@ import pytest
 import penstock
 from penstock.enumerator.planning.plan import plan_request
 from penstock.proto.codec.serialized import decode_scan, decode_split, encode_scan, encode_split
-from penstock.proto.errors import CorruptFile, PenstockError, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, PenstockError, SchemaMismatch, UnsupportedFeature
 from penstock.proto.model.queries import PlanRequest, ReadOptimized, Snapshot
 from penstock.proto.model.splits import EventTimeBounds, Plan, RowGroupRun
 from penstock.reader.read_split import SplitTally, read_split
@@ -182,6 +182,15 @@ def test_partition_columns_that_no_path_has_are_refused(golden: Golden, tmp_path
     properties.write_text(properties.read_text().replace("keygenerator.type=SIMPLE", "keygenerator.type=TIMESTAMP"))
     with pytest.raises(UnsupportedFeature, match="bootstrapped table: the partition columns"):
         plan_request(open_table(str(folder)), "t", PlanRequest(table="t", query=Snapshot()))
+
+
+def test_an_ordering_column_that_the_source_lacks_is_refused(golden: Golden, tmp_path: pathlib.Path) -> None:
+    """Its values are in the path alone. As nulls they would let another row win."""
+    folder = golden.copy(MOR, tmp_path)
+    properties = folder / ".hoodie" / "hoodie.properties"
+    properties.write_text(properties.read_text().replace("ordering.fields=ts", "ordering.fields=p"))
+    with pytest.raises(SchemaMismatch, match="lacks partition column 'p'"):
+        rows_of(folder, Snapshot())
 
 
 @pytest.mark.parametrize("case", ["E_mor_v6", MOR, "E_full_v9"])
