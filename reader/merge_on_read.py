@@ -15,8 +15,8 @@ import pyarrow as pa
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.splits import WholeFile
 from penstock.reader.base.decoded_size import joined_keys
-from penstock.reader.base.file import BaseFile
 from penstock.reader.base.row_group_stats import RowGroupFilter
+from penstock.reader.base.split_file import OpenBase
 from penstock.reader.log.scanner import read_log
 from penstock.reader.merge.fold import RecordKind
 from penstock.reader.merge.keys import check_positions
@@ -32,7 +32,7 @@ __all__ = ["KeyedRowGroup", "is_beaten", "merged_rows", "read_log", "unread_base
 
 
 def merged_rows(
-    context: SplitContext, winners: LogWinners, base: BaseFile | None, pruning: RowGroupFilter | None
+    context: SplitContext, winners: LogWinners, base: OpenBase | None, pruning: RowGroupFilter | None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The merged rows in batches, each with the ordinal of its first row. The report gets the merge's outcomes at the
     end.
@@ -54,7 +54,7 @@ def merged_rows(
 
 
 def unread_base_rows(
-    context: SplitContext, winners: LogWinners, base: BaseFile
+    context: SplitContext, winners: LogWinners, base: OpenBase
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """As `merged_rows` for a base that `is_beaten`: none of its rows is read. The log's winners are returned as
     inserts, with ordinals after those of all base rows."""
@@ -69,7 +69,7 @@ def unread_base_rows(
     context.tally.inserted_rows = merge.inserted
 
 
-def is_beaten(base: BaseFile, winners: LogWinners, schema: ReadSchema, out_of_range: RowGroupFilter) -> bool:
+def is_beaten(base: OpenBase, winners: LogWinners, schema: ReadSchema, out_of_range: RowGroupFilter) -> bool:
     """Whether the footer shows that no base row is in the range and that every log record wins over any base row.
 
     The answer holds for all row groups together: once a key is matched, its later copies in the base are returned.
@@ -95,7 +95,7 @@ def _is_at_most(known: ColumnBounds, limit: int, *, nulls_are_zero: bool) -> boo
     return not known.values or (isinstance(known.high, int) and known.high <= limit)
 
 
-def _merge(context: SplitContext, winners: LogWinners, base: BaseFile | None) -> Merge:
+def _merge(context: SplitContext, winners: LogWinners, base: OpenBase | None) -> Merge:
     if base is not None:
         check_positions(winners.table, base.num_rows, context.where)
     size = context.batch_size
@@ -111,7 +111,7 @@ def _merge(context: SplitContext, winners: LogWinners, base: BaseFile | None) ->
     )
 
 
-def _row_groups(context: SplitContext, base: BaseFile | None, pruning: RowGroupFilter | None) -> Iterator[RowGroup]:
+def _row_groups(context: SplitContext, base: OpenBase | None, pruning: RowGroupFilter | None) -> Iterator[RowGroup]:
     """The base's row groups with their keys, which are stored or made of the key columns."""
     if base is None:
         return

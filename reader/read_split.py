@@ -19,9 +19,8 @@ from penstock.proto.errors import ConfigurationError, InvariantViolation, Schema
 from penstock.proto.model.changes import ChangesOf, GroupChanges
 from penstock.proto.model.hybrid import KafkaRange
 from penstock.proto.model.splits import FORMAT_VERSION, Origin, RowGroupRun, Scan, Split, WholeFile
-from penstock.reader.base.file import BaseFile
 from penstock.reader.base.row_group_stats import RowGroupFilter, kept_by, range_of
-from penstock.reader.base.split_file import open_base
+from penstock.reader.base.split_file import OpenBase, open_base
 from penstock.reader.kernels.choice import KERNELS
 from penstock.reader.output_schema import output_schema
 from penstock.reader.split.context import ReadOptions, SplitContext
@@ -167,7 +166,7 @@ class _SliceRead:
             rows = self._base_rows(base) if winners is None else self._merged_rows(winners, base)
             yield from self._emitted(finisher, rows)
 
-    def _merged_rows(self, winners: LogWinners, base: BaseFile | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _merged_rows(self, winners: LogWinners, base: OpenBase | None) -> Iterator[tuple[int, pa.RecordBatch]]:
         from penstock.reader import merge_on_read
 
         context = self.context
@@ -183,7 +182,7 @@ class _SliceRead:
             return merge_on_read.unread_base_rows(context, winners, base)
         return merge_on_read.merged_rows(context, winners, base, pruning)
 
-    def _base(self, files: ExitStack, winners: LogWinners | None) -> BaseFile | None:
+    def _base(self, files: ExitStack, winners: LogWinners | None) -> OpenBase | None:
         context, schema = self.context, self.context.schema
         base = open_base(
             context,
@@ -191,15 +190,17 @@ class _SliceRead:
             key=RECORD_KEY if winners is not None and not context.scan.key_fields else "",
             may_be_encoded=() if winners is not None and winners.filler is not None else schema.pass_through,
         )
-        return base if base is None else files.enter_context(base)
+        if base is not None:
+            files.callback(base.close)
+        return base
 
-    def _pruning(self, base: BaseFile | None, kept: Predicate | None) -> RowGroupFilter | None:
+    def _pruning(self, base: OpenBase | None, kept: Predicate | None) -> RowGroupFilter | None:
         """Drops the row groups for which the footer shows that `kept` holds for no row; None if it cannot be asked."""
         if base is None or kept is None:
             return None
         return RowGroupFilter(kept, base.row_group_bounds(), self.constants)
 
-    def _base_rows(self, base: BaseFile | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _base_rows(self, base: OpenBase | None) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of a base file without a log, each batch with the ordinal of its first row.
 
         Row groups that end before `start`, and those of which the footer shows that no row is kept, are not decoded.

@@ -16,6 +16,19 @@ TESTS = pathlib.Path(__file__).parent
 GOLDEN = TESTS / "golden"
 
 
+SOURCES = ".source"
+"""The folder in a bootstrapped table's zip that has its source files."""
+
+
+def _name_sources(unpacked: pathlib.Path, folder: pathlib.Path) -> None:
+    """Sets the bootstrap base path of a table to its source files in `folder`, where it will be."""
+    if not (unpacked / SOURCES).is_dir():
+        return
+    file = unpacked / ".hoodie" / "hoodie.properties"
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("hoodie.bootstrap.base.path=")]
+    file.write_text("\n".join([*lines, f"hoodie.bootstrap.base.path={folder / SOURCES}", ""]))
+
+
 class GoldenTables:
     """Golden tables by case name. A table is unpacked once per session and must not be changed (use `copy`)."""
 
@@ -52,5 +65,6 @@ class GoldenTables:
             archive = GOLDEN / self._cases[name].get("table", f"tables/{name}.zip")
             with zipfile.ZipFile(archive) as packed:
                 packed.extractall(partial)
+            _name_sources(partial, folder)
             partial.rename(folder)
         return folder

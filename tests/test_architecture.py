@@ -49,7 +49,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "partitions schema",
         "files log",
         "timeline",
-        "hudi_table",
+        "bootstrap hudi_table",
         "metadata",
     ),
     "kafka": (

@@ -21,7 +21,7 @@ class Kind(Enum):
     """Five kinds that Hudi writes and this release does not read, and types that an engine does not have."""
 
     CUSTOM_MERGER = "a merger or payload class of the user's"
-    BOOTSTRAP = "a bootstrap table"
+    BOOTSTRAP = "a skeleton whose partition columns are in no path, and a clean of source files"
     BASE_FORMAT = "base files in Lance"
     HFILE_LOG = "HFile log blocks of data"
     OLD_VERSION = "table version 5 or older"
@@ -30,11 +30,11 @@ class Kind(Enum):
 
 
 RAISED = {
-    "enumerator/planning/scan.py": [{Kind.BASE_FORMAT}],
+    "enumerator/planning/scan.py": [{Kind.BASE_FORMAT}, {Kind.BOOTSTRAP}],
     "engine/spark/schema/types.py": [{Kind.ENGINE_TYPE}] * 3,
     "reader/log/block_selection.py": [{Kind.HFILE_LOG}],
     "reader/log/damage.py": [{Kind.HFILE_LOG}],
-    "table/config/merge_rules.py": [{Kind.CUSTOM_MERGER, Kind.BOOTSTRAP, Kind.BASE_FORMAT}],
+    "table/config/merge_rules.py": [{Kind.CUSTOM_MERGER, Kind.BASE_FORMAT}],
     "table/config/properties.py": [{Kind.OLD_VERSION}, {Kind.NATIVE_LOGS}],
     "table/timeline/services/clean_encoder.py": [{Kind.BOOTSTRAP}],
 }
@@ -48,7 +48,6 @@ REFUSED_SETTINGS = {
     "payload class": Kind.CUSTOM_MERGER,
     "record merge strategy": Kind.CUSTOM_MERGER,
     "base file format": Kind.BASE_FORMAT,
-    "bootstrapped table": Kind.BOOTSTRAP,
 }
 """The reasons of `merge_rules._refuse`, by the first words of the text."""
 

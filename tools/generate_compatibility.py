@@ -48,6 +48,7 @@ FEATURES: Final = (
     ("Slices: clustering, pending and done", r"A_clustering"),
     ("Slices: insert overwrite, delete partition", r"A_(replace|delete_all|cow_mixed)"),
     ("Slices: savepoint and restore", r"A_savepoint"),
+    ("Bootstrapped tables: metadata-only, full, mixed", r"E_"),
     ("Timeline: archived instants", r"A_archive|B_arch"),
     ("Timeline: pending writes, restore, services", r"B_timeline"),
     ("Timeline: writers out of order, several writers", r"B_(ooo|nbcc)"),

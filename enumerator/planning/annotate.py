@@ -201,7 +201,7 @@ class _FromFiles:
     def _needs_files(self, split: Split) -> bool:
         if self.files.column is not None and isinstance(split.event_time, UnknownBounds):
             return True
-        return split.base is not None and not split.logs and split.base.size_bytes > self.target_bytes
+        return split.base is not None and not split.logs and split.base.read_bytes > self.target_bytes
 
     def _parts(self, split: Split) -> tuple[Split, ...]:
         """The split with bounds from its files, or its runs of row groups with theirs."""
@@ -211,7 +211,7 @@ class _FromFiles:
             bounds = self.files.of_slice(split.base, split.logs, self.plan.scan.visible)
             return (replace(split, event_time=bounds),)
         base = self.files.of_base(split.base)
-        runs = row_group_runs(base.sizes_bytes, self.target_bytes) if split.base.size_bytes > self.target_bytes else ()
+        runs = row_group_runs(base.sizes_bytes, self.target_bytes) if split.base.read_bytes > self.target_bytes else ()
         if not runs:
             return (replace(split, event_time=self._bounds(split, base.bounds)),)
         return tuple(
@@ -230,13 +230,15 @@ class _FromFiles:
 
 def _merged_files(split: Split, files: FileBounds) -> tuple[FileRef, ...] | None:
     """The files that hold every row of a split with logs. None for a log-free split, whose footer has the bounds, and
-    if other files hold rows of it."""
+    if other files hold rows or columns of it."""
     if isinstance(split.part, GroupChanges):
         covering = covering_slices(split.part, files)
         if covering is None or not any(item.logs for item in covering):
             return None
+        if any(item.base is not None and item.base.source is not None for item in covering):
+            return None
         return tuple({file.path: file for item in covering for file in item.files}.values())
-    if not split.logs:
+    if not split.logs or (split.base is not None and split.base.source is not None):
         return None
     return split.logs if split.base is None else (split.base, *split.logs)
 

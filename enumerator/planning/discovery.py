@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.enumerator.log import log_fallback
 from penstock.enumerator.planning.archived_timeline import checked_against, for_query, needs_every_partition
-from penstock.enumerator.planning.file_inventory import CleanedFile, files_of_groups
+from penstock.enumerator.planning.file_inventory import CleanedFile, files_of_groups, is_skeleton, with_sources
 from penstock.enumerator.planning.pruning.partitions import partitions_to_prune, pruned_partitions
 from penstock.enumerator.planning.scan import bind_request, refuse_without_meta_columns
 from penstock.enumerator.planning.schemas import (
@@ -29,6 +29,7 @@ from penstock.proto.model.changes import ChangeFormat, ChangesOf
 from penstock.proto.model.positions import MAX_COMPLETIONS, CompletionTimes, InstantTime
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query, SnapshotAsOf
 from penstock.proto.model.splits import AllRows, RowsOf
+from penstock.table.bootstrap.index import bootstrap_base_path, read_sources
 from penstock.table.files.external_names import ExternalFiles
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import CommittedInstants, DataFile, Everything, GroupId, instant_is_visible
@@ -109,6 +110,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
     if not lists_all and not isinstance(request.query, Changes):
         facts = _within_partitions(facts, selected is not None or bool(pruned), known.difference(pruned))
     files = files_of_groups(facts, listing, cleaned, groups, pruned, sizes_may_lag=files_now.from_metadata)
+    files = _with_sources(table, files)
     return TableState(
         table=table_name,
         properties=table.properties,
@@ -126,6 +128,17 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
         storing_operations=_storing_operations(table, whole, request.query, selections, schema),
         completion_times=_completion_times(table, active.timeline, request, selections),
     )
+
+
+def _with_sources(table: HudiTable, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
+    """The files of a bootstrapped table, its skeletons with their source files. The index never changes."""
+    if not bootstrap_base_path(table.properties):
+        return files
+    partitions = frozenset(file.partition for file in files if is_skeleton(file))
+    if not partitions:
+        return files
+    key = ("bootstrap index", partitions)
+    return with_sources(files, table.derived_once(key, lambda: read_sources(table.storage, partitions)))
 
 
 def _bound_request(table: HudiTable, facts: TimelineFacts, request: PlanRequest, schema: TableSchema) -> BoundRequest:

@@ -7,12 +7,13 @@ inventory, so that an answer that needs it fails instead of returning fewer rows
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import FileRef, LogWrite
+from penstock.table.bootstrap.index import METADATA_BOOTSTRAP
 from penstock.table.files.external_names import is_external, stored_path
 from penstock.table.files.names import BaseName, LogName, parse_file_name
 from penstock.table.files.slices import DataFile, GroupId
@@ -82,6 +83,21 @@ def files_of_groups(
         if name is not None and gone.path not in files and (groups is None or (gone.partition, name.file_id) in groups):
             files[gone.path] = DataFile(partition=gone.partition, ref=FileRef(gone.path, 0), name=name, listed=False)
     return tuple(files[path] for path in sorted(files))
+
+
+def is_skeleton(file: DataFile) -> bool:
+    """Whether a metadata-only bootstrap wrote the file: it has the meta columns alone."""
+    return isinstance(file.name, BaseName) and file.name.instant == METADATA_BOOTSTRAP
+
+
+def with_sources(files: Iterable[DataFile], sources: Mapping[GroupId, FileRef]) -> tuple[DataFile, ...]:
+    """The files; each skeleton with its source file, if there is one for its file group."""
+    return tuple(
+        replace(file, ref=replace(file.ref, source=sources[file.group]))
+        if is_skeleton(file) and file.group in sources
+        else file
+        for file in files
+    )
 
 
 def _named(file: DataFile, by: _NamedFile, *, sizes_may_lag: bool) -> DataFile:

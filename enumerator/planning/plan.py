@@ -27,7 +27,7 @@ from penstock.proto.errors import CorruptFile, PositionExpired, SchemaMismatch, 
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.reports import TableDescription
-from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, FileRef, Plan
+from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, Plan
 from penstock.table.config.merge_rules import merge_mode
 from penstock.table.config.properties import TableProperties
 from penstock.table.files.slices import DataFile
@@ -195,7 +195,7 @@ def _unlisted_files(storage: Storage, files: Iterable[DataFile], missing: str) -
     for file in (first, *islice((file for file in others if file is not first), _MAX_CHECKED_FILES)):
         info = storage.file_info(file.ref.path)
         if info is not None:
-            existing[file.ref.path] = replace(file, ref=FileRef(file.ref.path, info.size_bytes), listed=True)
+            existing[file.ref.path] = replace(file, ref=replace(file.ref, size_bytes=info.size_bytes), listed=True)
         elif file is first:
             return {}
     return existing

@@ -13,10 +13,11 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from penstock.enumerator.planning.event_time.bounds import UNIT_US, EventTimeColumn
+from penstock.enumerator.planning.file_inventory import is_skeleton
 from penstock.enumerator.planning.selection import Selection
 from penstock.enumerator.planning.split_ids import in_commit_order, scope_id
 from penstock.enumerator.planning.table_state import BoundRequest, TableSchema, TableState
-from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, CorruptFile, TableError, UnsupportedFeature
 from penstock.proto.model.queries import Changes, PlanRequest
 from penstock.proto.model.splits import (
     CommitTimeOrdering,
@@ -27,6 +28,7 @@ from penstock.proto.model.splits import (
     Split,
     VisibleInstants,
 )
+from penstock.table.bootstrap.index import BOOTSTRAP_BASE_PATH, INDEX_FILE, bootstrap_base_path
 from penstock.table.columns import resolve_column
 from penstock.table.config.merge_rules import merge_rules
 from penstock.table.config.payload_classes import MergeRules
@@ -38,6 +40,7 @@ from penstock.table.partitions.values import path_value_fields
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.schema.completion import returned_columns
 from penstock.table.schema.history import check_current, parse_history
+from penstock.table.storage.filesystem import uri_without_credentials
 
 _ALL_NINES: Final = "9" * 24
 
@@ -136,7 +139,24 @@ def _scan_of(state: TableState, content: ScanContent) -> Scan:
         keys_may_be_named=bool(keys) and keys_may_be_named(state.properties),
         schema_history=_checked_history(state, fields),
         completion_times=state.completion_times,
+        bootstrap_base_path=_folder_of_sources(state, content.partitions, fields),
     )
+
+
+def _folder_of_sources(state: TableState, partitions: Collection[str], path_fields: Collection[str]) -> str:
+    """The folder of the source files, without credentials; '' if no file has a source.
+
+    UnsupportedFeature where partition columns must be read from files: source files of Hive's layout lack them.
+    """
+    if all(file.ref.source is None for file in state.files):
+        return ""
+    if partitions and state.properties.partition_fields and not path_fields:
+        raise UnsupportedFeature(
+            f"bootstrapped table: the partition columns of table {state.facts.table} are made by key generator "
+            f"{state.properties.keygen_name}, so that their values are not in its paths, and source files may lack "
+            "them; this build reads skeletons of partitions with simple and complex key generators"
+        )
+    return uri_without_credentials(bootstrap_base_path(state.properties))
 
 
 def _scope_of(state: TableState, selection: Selection, scan: Scan) -> str:
@@ -162,7 +182,13 @@ def refuse_without_meta_columns(properties: TableProperties, table: str) -> None
 
 def refuse_unread_format(state: TableState, base: DataFile) -> None:
     """UnsupportedFeature for a base file that is neither Parquet nor ORC; TableError for an HFile, which Hudi reads in
-    metadata tables only."""
+    metadata tables only; CorruptFile for a skeleton without a source file."""
+    if is_skeleton(base) and base.ref.source is None:
+        raise CorruptFile(
+            f"base file {base.ref.path} of table {state.facts.table} is a skeleton of a metadata-only bootstrap, and "
+            f"{INDEX_FILE} names no source file for it (or the table has no {BOOTSTRAP_BASE_PATH}): its other columns "
+            "are unknown; restore the index"
+        )
     if not isinstance(base.name, BaseName) or base.name.extension in ("parquet", "orc"):
         return
     if base.name.extension == "hfile":

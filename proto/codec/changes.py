@@ -26,6 +26,8 @@ def file_to_message(file: FileRef) -> pb.FileRef:
     if file.writes is not None:
         writes = (pb.LogWrite(instant=w.instant, data_rows=w.data_rows, delete_rows=w.delete_rows) for w in file.writes)
         message.writes.CopyFrom(pb.LogWrites(writes=writes))
+    if file.source is not None:
+        message.source.CopyFrom(file_to_message(file.source))
     return message
 
 
@@ -33,7 +35,12 @@ def file_from_message(what: str, field: str, message: pb.FileRef) -> FileRef:
     """Decodes a file. ConfigurationError that names `what` and `field` for an invalid one."""
     path = check.name(what, f"{field}.path", message.path, check.MAX_PATH_CHARS)
     size_bytes = check.number(what, f"{field}.size_bytes", message.size_bytes)
-    return FileRef(path, size_bytes, _writes_from_message(what, f"{field}.writes", message))
+    source = None
+    if message.HasField("source"):
+        if message.source.HasField("source") or message.source.HasField("writes") or message.HasField("writes"):
+            raise check.breach(what, f"{field}.source", "a source of a source or of a log", "a source of a base file")
+        source = file_from_message(what, f"{field}.source", message.source)
+    return FileRef(path, size_bytes, _writes_from_message(what, f"{field}.writes", message), source)
 
 
 def _writes_from_message(what: str, field: str, message: pb.FileRef) -> tuple[LogWrite, ...] | None:

@@ -234,6 +234,7 @@ def scan_to_message(scan: Scan) -> pb.Scan:
         keys_may_be_named=scan.keys_may_be_named,
         topic=None if scan.topic is None else records_to_message(scan.topic),
         completion_times=None if scan.completion_times is None else completion_to_message(scan.completion_times),
+        bootstrap_base_path=scan.bootstrap_base_path,
     )
     match scan.merge:
         case CommitTimeOrdering():
@@ -297,6 +298,7 @@ def scan_from_message(message: pb.Scan) -> Scan:
         completion_times=completion_from_message(what, message.completion_times)
         if message.HasField("completion_times")
         else None,
+        bootstrap_base_path=check.text(what, "bootstrap_base_path", message.bootstrap_base_path, check.MAX_PATH_CHARS),
     )
 
 

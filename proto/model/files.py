@@ -30,6 +30,14 @@ class FileRef:
     writes: tuple[LogWrite, ...] | None = None
     """Of a log file: the writes of all completed instants, sorted; None if one of them is not known. A reader needs
     them for a damaged file, to distinguish the leftover of a failed append from lost records."""
+    source: FileRef | None = None
+    """Of a skeleton of a bootstrapped table, which has the meta columns alone: the file with the other columns of the
+    same rows, in the same order. Its path is relative to `Scan.bootstrap_base_path`."""
+
+    @property
+    def read_bytes(self) -> int:
+        """The bytes on storage of the file and of its source."""
+        return self.size_bytes + (0 if self.source is None else self.source.size_bytes)
 
 
 @dataclass(frozen=True, slots=True)

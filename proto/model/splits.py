@@ -15,7 +15,7 @@ from penstock.proto.model.files import LogWrite as LogWrite
 from penstock.proto.model.hybrid import KafkaRange, TopicRecords
 from penstock.proto.model.positions import CommitRange, CompletionTimes, InstantTime
 
-FORMAT_VERSION: Final = 5
+FORMAT_VERSION: Final = 6
 """The version that this release writes. It decodes every version from 1; tests keep a fixture of each."""
 
 
@@ -109,8 +109,8 @@ class Split:
         if isinstance(self.part, KafkaRange):
             return (self.part.end - self.part.first) * RECORD_BYTES
         if isinstance(self.part, GroupChanges):
-            return sum({file.path: file.size_bytes for step in self.part.steps for file in step.files}.values())
-        return (self.base.size_bytes if self.base else 0) + sum(log.size_bytes for log in self.logs)
+            return sum({file.path: file.read_bytes for step in self.part.steps for file in step.files}.values())
+        return (self.base.read_bytes if self.base else 0) + sum(log.size_bytes for log in self.logs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +295,8 @@ class Scan:
     """How records become rows, if the splits are ranges of a topic; None: they are files."""
     completion_times: CompletionTimes | None = None
     """The completion times of instants, if the rows may have the column `_completion_time`; None: they do not."""
+    bootstrap_base_path: str = ""
+    """The folder of the files in `FileRef.source`, as the table's properties state it; '' if no file has a source."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1239,14 +1239,16 @@ class TopicRecords(_message.Message):
     def __init__(self, mode: _Optional[str] = ..., value_format: _Optional[str] = ..., key_fields: _Optional[_Iterable[str]] = ..., loss_allowed: _Optional[bool] = ...) -> None: ...
 
 class FileRef(_message.Message):
-    __slots__ = ("path", "size_bytes", "writes")
+    __slots__ = ("path", "size_bytes", "writes", "source")
     PATH_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     WRITES_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
     path: str
     size_bytes: int
     writes: LogWrites
-    def __init__(self, path: _Optional[str] = ..., size_bytes: _Optional[int] = ..., writes: _Optional[_Union[LogWrites, _Mapping]] = ...) -> None: ...
+    source: FileRef
+    def __init__(self, path: _Optional[str] = ..., size_bytes: _Optional[int] = ..., writes: _Optional[_Union[LogWrites, _Mapping]] = ..., source: _Optional[_Union[FileRef, _Mapping]] = ...) -> None: ...
 
 class LogWrites(_message.Message):
     __slots__ = ("writes",)
@@ -1481,7 +1483,7 @@ class ChangesOf(_message.Message):
     def __init__(self, format: _Optional[str] = ..., instants: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Scan(_message.Message):
-    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields", "delete_marker", "fill_nulls", "fill_defaults", "fill_marked", "skip_corrupt", "key_fields", "schema_history", "changes", "keys_may_be_named", "topic", "completion_times")
+    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields", "delete_marker", "fill_nulls", "fill_defaults", "fill_marked", "skip_corrupt", "key_fields", "schema_history", "changes", "keys_may_be_named", "topic", "completion_times", "bootstrap_base_path")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     BASE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -1505,6 +1507,7 @@ class Scan(_message.Message):
     KEYS_MAY_BE_NAMED_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     COMPLETION_TIMES_FIELD_NUMBER: _ClassVar[int]
+    BOOTSTRAP_BASE_PATH_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     table: str
     base_path: str
@@ -1528,7 +1531,8 @@ class Scan(_message.Message):
     keys_may_be_named: bool
     topic: TopicRecords
     completion_times: CompletionTimes
-    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., fill_nulls: _Optional[_Union[FillNulls, _Mapping]] = ..., fill_defaults: _Optional[_Union[FillDefaults, _Mapping]] = ..., fill_marked: _Optional[_Union[FillMarked, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., key_fields: _Optional[_Iterable[str]] = ..., schema_history: _Optional[str] = ..., changes: _Optional[_Union[ChangesOf, _Mapping]] = ..., keys_may_be_named: _Optional[bool] = ..., topic: _Optional[_Union[TopicRecords, _Mapping]] = ..., completion_times: _Optional[_Union[CompletionTimes, _Mapping]] = ...) -> None: ...
+    bootstrap_base_path: str
+    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., fill_nulls: _Optional[_Union[FillNulls, _Mapping]] = ..., fill_defaults: _Optional[_Union[FillDefaults, _Mapping]] = ..., fill_marked: _Optional[_Union[FillMarked, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., key_fields: _Optional[_Iterable[str]] = ..., schema_history: _Optional[str] = ..., changes: _Optional[_Union[ChangesOf, _Mapping]] = ..., keys_may_be_named: _Optional[bool] = ..., topic: _Optional[_Union[TopicRecords, _Mapping]] = ..., completion_times: _Optional[_Union[CompletionTimes, _Mapping]] = ..., bootstrap_base_path: _Optional[str] = ...) -> None: ...
 
 class CompletionTimes(_message.Message):
     __slots__ = ("instants", "completed_ms")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar
@@ -17,6 +16,7 @@ from penstock.reader.base.columns import ENUM, ColumnSource, Missing, Stored, Wi
 from penstock.reader.base.decoded_size import ReadSize, joined_keys, longest_value, pieces, read_size
 from penstock.reader.base.legacy_calendar import CalendarRebase
 from penstock.reader.base.legacy_zones import UnknownZone
+from penstock.reader.base.row_group import BaseRowGroup
 from penstock.reader.base.row_group_stats import RowGroupBounds
 from penstock.reader.split.emit import BatchSize
 from penstock.reader.split.report import SplitTally
@@ -366,36 +366,3 @@ class BaseFile:
         )
         error.is_gone = True
         return error
-
-
-@dataclass(frozen=True, slots=True)
-class BaseRowGroup:
-    """One row group of an open base file."""
-
-    file: BaseFile
-    """The file."""
-    number: int
-    """The row group's index in the file."""
-    size: BatchSize
-    """The size of batches."""
-    columns: Collection[str] | None = None
-    """The columns to read, for a row group whose rows are only matched with a log and not returned; None for all
-    columns."""
-
-    @property
-    def emits_rows(self) -> bool:
-        """Whether its rows may be returned."""
-        return self.columns is None
-
-    @property
-    def num_rows(self) -> int:
-        """The number of rows."""
-        return self.file.rows_of(self.number)
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Its rows in file order, with the columns and types that `BaseFile` was opened with."""
-        return self.file.read(self.number, self.size, self.columns)
-
-    def keys(self) -> pa.Array | None:
-        """The record keys of all its rows, in file order; None if they take too much memory to hold at once."""
-        return self.file.read_keys(self.number, self.size)

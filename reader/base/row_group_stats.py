@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,6 +40,14 @@ from penstock.table.predicate.tree import And, Column, OneOf, Predicate
 _INT96 = "INT96"
 _DAY_US = 86_400_000_000
 _EXACT_INTEGERS = (pa.int32(), pa.int64(), pa.date32(), pa.time64("us"))
+
+
+class KnownBounds(Protocol):
+    """What is known of the values in row groups."""
+
+    def known(self, column: Column, number: int) -> ColumnBounds:
+        """The bounds of the column in row group `number`, of the values as they are returned."""
+        ...
 
 
 class RowGroupBounds:
@@ -91,7 +100,7 @@ class RowGroupBounds:
 class RowGroupFilter:
     """Which row groups of a base file hold no row that a read returns."""
 
-    def __init__(self, predicate: Predicate, bounds: RowGroupBounds, constants: PartitionConstants) -> None:
+    def __init__(self, predicate: Predicate, bounds: KnownBounds, constants: PartitionConstants) -> None:
         self._may_match = MayMatch(predicate)
         self._bounds = bounds
         self._constants = constants

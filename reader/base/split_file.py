@@ -2,38 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Final
 
+from penstock.proto.errors import InvariantViolation, SchemaMismatch
+from penstock.proto.model.splits import FileRef
+from penstock.reader.base.bootstrapped_file import IN_SKELETON, BootstrappedFile
 from penstock.reader.base.file import BaseFile
 from penstock.reader.split.context import SplitContext
+from penstock.table.bootstrap.sources import open_sources
 from penstock.table.orc import is_orc
+from penstock.table.storage.filesystem import Storage
+
+OpenBase = BaseFile | BootstrappedFile
+"""An open base file; of a bootstrapped table perhaps a skeleton with its source."""
+
+_WITHOUT_KEY: Final = ""
 
 
 def open_base(
     context: SplitContext, columns: tuple[str, ...], *, key: str = "", may_be_encoded: Collection[str] = ()
-) -> BaseFile | None:
+) -> OpenBase | None:
     """The split's base file, or None for a split without one. `key` and `may_be_encoded` are those of `BaseFile`.
 
-    CorruptFile and SchemaMismatch as for `BaseFile`.
+    CorruptFile and SchemaMismatch as for `BaseFile`; CorruptFile for a skeleton with another number of rows than its
+    source.
     """
-    split, schema, table = context.split, context.schema, context.scan.table
+    split, schema, scan = context.split, context.schema, context.scan
     if split.base is None:
         return None
-    names = schema.file_names(split.base_instant, f"table {table}: {split.base.path}")
-    if is_orc(split.base.path):
+    names = schema.file_names(split.base_instant, f"table {scan.table}: {split.base.path}")
+
+    def opened(storage: Storage, ref: FileRef, own: Sequence[str], key: str, where: str = "") -> BaseFile:
+        return BaseFile(
+            storage,
+            ref,
+            schema.record,
+            own,
+            table=scan.table,
+            key=key,
+            where=where,
+            names=names,
+            may_be_encoded=may_be_encoded,
+            tally=context.tally,
+        )
+
+    source = split.base.source
+    if source is None and is_orc(split.base.path):
         from penstock.reader.base.orc_file import OrcFile
 
+        tally = context.tally
         return OrcFile(
-            context.storage, split.base, schema.record, columns, table=table, key=key, names=names, tally=context.tally
+            context.storage, split.base, schema.record, columns, table=scan.table, key=key, names=names, tally=tally
         )
-    return BaseFile(
-        context.storage,
-        split.base,
-        schema.record,
-        columns,
-        table=table,
-        key=key,
-        names=names,
-        may_be_encoded=may_be_encoded,
-        tally=context.tally,
-    )
+    if source is None:
+        return opened(context.storage, split.base, columns, key)
+    if not scan.bootstrap_base_path:
+        raise InvariantViolation(f"split {split.split_id} of table {scan.table} has a source, its scan no folder of it")
+    skeleton = opened(context.storage, split.base, [name for name in columns if name in IN_SKELETON], key)
+    try:
+        sources = open_sources(scan.base_path, scan.bootstrap_base_path)
+        where = f"table {scan.table}: source file {source.path} of base file {split.base.path}"
+        own = [name for name in columns if name not in IN_SKELETON]
+        rest = opened(sources, source, own, _WITHOUT_KEY, where)
+    except BaseException:
+        skeleton.close()
+        raise
+    try:
+        if lacking := [name for name in own if name in scan.partition_fields and name not in rest.stored_schema.names]:
+            raise SchemaMismatch(
+                f"{where} lacks partition column {lacking[0]!r}, by which its rows are merged with a log"
+            )
+        return BootstrappedFile(skeleton, rest, columns, key)
+    except BaseException:
+        skeleton.close()
+        rest.close()
+        raise

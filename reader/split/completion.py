@@ -14,7 +14,8 @@ from penstock.reader.values.dictionary_text import is_encoded
 from penstock.table.arrow_arrays import arrow_array, numpy_array
 from penstock.table.schema.completion import COMPLETION_TYPE
 
-_INSTANT: Final = r"^[1-9]([0-9]{13}|[0-9]{16})$"
+_INSTANT: Final = r"^(000000000000[0-9]{2}|[1-9]([0-9]{13}|[0-9]{16}))$"
+"""14 or 17 digits. Those of a bootstrap are 00000000000001 and 00000000000002."""
 _US_IN_MS: Final = 1000
 
 

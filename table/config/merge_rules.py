@@ -154,8 +154,6 @@ def refuse_unsupported(properties: TableProperties) -> None:
     raw = properties.raw
     if properties.base_file_format not in ("PARQUET", "ORC"):
         _refuse(properties, f"base file format {properties.base_file_format} (hoodie.table.base.file.format)")
-    if raw.get("hoodie.bootstrap.base.path", "").strip():
-        _refuse(properties, "bootstrapped table (hoodie.bootstrap.base.path is set)")
     if properties.log_file_format != "HOODIE_LOG":
         _contradict(properties, f"log file format {properties.log_file_format} (hoodie.table.log.file.format)")
     if raw.get("hoodie.table.format", "native").strip().lower() not in ("", "native"):

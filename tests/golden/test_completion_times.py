@@ -34,7 +34,7 @@ pytestmark = pytest.mark.golden
 COLUMN = "_completion_time"
 COMPLETED: dict[str, Any] = {"completion_time": True, "timeline_timezone": "UTC"}
 """The fields of a request for the column. The golden tables were written in UTC, also those whose timeline is LOCAL."""
-_COMPLETED = re.compile(r"(\d{17})_(\d{17})\.(commit|deltacommit|replacecommit)")
+_COMPLETED = re.compile(r"(\d{14}|\d{17})_(\d{17})\.(commit|deltacommit|replacecommit)")
 _HISTORY = ("instantTime", "completionTime")
 
 

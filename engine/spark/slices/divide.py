@@ -120,7 +120,7 @@ def _log_free_slices(splits: Sequence[Split]) -> dict[str, list[Split]]:
         if split.base is None:
             continue
         plain = isinstance(split.part, WholeFile | RowGroupRun) and split.ancestry is None and split.left_out is None
-        if split.logs or not plain or not _is_listed(split.base.path):
+        if split.logs or not plain or split.base.source is not None or not _is_listed(split.base.path):
             others.add(split.base.path)
         slices[split.base.path].append(split)
     return {path: parts for path, parts in slices.items() if path not in others}

@@ -27,6 +27,8 @@ from penstock.proto.errors import CorruptBlock, CorruptFile, InvariantViolation,
 from penstock.proto.model.changes import ChangesOf, ChangeStep, ComparedStates, GroupChanges, LoggedImages, StoredKinds
 from penstock.proto.model.files import SliceFiles
 from penstock.proto.model.splits import FileRef, Scan, UnknownBounds, VisibleInstants
+from penstock.table.bootstrap.index import bootstrap_base_path
+from penstock.table.bootstrap.sources import open_sources
 from penstock.table.hudi_table import HudiTable
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
 from penstock.table.log.remote_bytes import RemoteBytes, RemoteRangeTooLong
@@ -147,18 +149,23 @@ class FileBounds:
     """Values that were read before."""
 
     def of_base(self, file: FileRef) -> BaseFileBounds:
-        """The row groups of a base file, from its footer. Errors as for `read_base_footer`."""
+        """The row groups of a base file, from its footer; of a skeleton those of its source, which are read. Errors as
+        for `read_base_footer` and `open_sources`."""
 
         def read() -> BaseFileBounds:
-            if is_orc(file.path):
-                orc_rows = read_orc_footer(self.table.storage, file).rows
-                return BaseFileBounds((orc_rows,), (file.size_bytes,), (UnknownBounds(),))
-            footer = read_base_footer(self.table.storage, file)
+            storage, stored = self.table.storage, file
+            if file.source is not None:
+                stored = file.source
+                storage = open_sources(self.table.base_path, bootstrap_base_path(self.table.properties))
+            if is_orc(stored.path):
+                orc_rows = read_orc_footer(storage, stored).rows
+                return BaseFileBounds((orc_rows,), (stored.size_bytes,), (UnknownBounds(),))
+            footer = read_base_footer(storage, stored)
             rows = tuple(footer.row_group(index).num_rows for index in range(footer.num_row_groups))
             bounds: tuple[SplitBounds, ...] = tuple(UnknownBounds() for _ in rows)
             if self.column is not None:
                 bounds = row_group_bounds(footer, self.column)
-            return BaseFileBounds(rows, row_group_sizes(footer, file.size_bytes), bounds)
+            return BaseFileBounds(rows, row_group_sizes(footer, stored.size_bytes), bounds)
 
         return self.cache.get_or_compute(self.key("base", (file,)), read, lambda base: len(base.rows))
 

@@ -43,7 +43,7 @@ def usable_columns(state: TableState, plan: Plan) -> Mapping[str, AvroType]:
 
 def log_free(plan: Plan) -> list[Split]:
     """The splits that statistics can exclude: those of base files of Hudi without logs."""
-    return [split for split in plan.splits if split.base is not None and not split.logs and not _is_external(split)]
+    return [split for split in plan.splits if split.base is not None and not split.logs and _has_statistics(split)]
 
 
 def without_rows(
@@ -56,9 +56,12 @@ def without_rows(
     return frozenset((split.partition, split.file_group) for split in candidates if not may_hold(stats[split.split_id]))
 
 
-def _is_external(split: Split) -> bool:
-    """Whether an external writer wrote the file: its statistics have a bare name that several files may share."""
-    return split.base is not None and split.base.path == f"{split.partition}/{split.file_group}".lstrip("/")
+def _has_statistics(split: Split) -> bool:
+    """Whether statistics under the base file's name are those of its rows. Not of a file of an external writer, whose
+    bare name several files may share, and not of a skeleton, whose columns are in another file."""
+    if split.base is None or split.base.source is not None:
+        return False
+    return split.base.path != f"{split.partition}/{split.file_group}".lstrip("/")
 
 
 def may_hold_rows(

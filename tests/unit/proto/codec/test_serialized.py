@@ -210,6 +210,25 @@ PLAN_5 = Plan(
 )
 
 
+SPLIT_6 = replace(
+    LOG_ONLY_SPLIT_1,
+    base=FileRef("p=ä/f1_0-1-1_00000000000001.parquet", 2048, source=FileRef("p=ä/part-0.parquet", 2**40)),
+    base_instant="00000000000001",
+)
+
+
+SCAN_6 = replace(SNAPSHOT_SCAN_1, bootstrap_base_path="hdfs://nn:8020/sources/städte")
+
+
+PLAN_6 = replace(PLAN_1, scan=SCAN_6, splits=(SPLIT_6,))
+
+
+SPLIT_5, SCAN_5 = (replace(value, format_version=5) for value in (SPLIT_5, SCAN_5))
+
+
+PLAN_5 = replace(PLAN_5, format_version=5, scan=SCAN_5, splits=(SPLIT_5,))
+
+
 SPLIT_4, SCAN_4, NO_TIMES_SPLIT_4 = (replace(value, format_version=4) for value in (SPLIT_4, SCAN_4, NO_TIMES_SPLIT_4))
 
 
@@ -281,6 +300,9 @@ FROZEN: dict[str, tuple[object, Callable[[bytes], object]]] = {
     "split.v5": (SPLIT_5, decode_split),
     "scan.v5": (SCAN_5, decode_scan),
     "plan.v5": (PLAN_5, decode_plan),
+    "split.v6": (SPLIT_6, decode_split),
+    "scan.v6": (SCAN_6, decode_scan),
+    "plan.v6": (PLAN_6, decode_plan),
 }
 """File name -> the value its bytes must give, for ever. tests/fixtures/proto/README.md says how to add one."""
 

@@ -107,7 +107,6 @@ def test_several_ordering_fields() -> None:
     [
         ({"table__base__file__format": "LANCE"}, "base file format LANCE"),
         ({"table__ro__file__format": "HFILE"}, "base file format HFILE"),
-        ({"bootstrap__base__path": "s3://x/y"}, "bootstrapped table"),
     ],
 )
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])

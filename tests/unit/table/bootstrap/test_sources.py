@@ -1,0 +1,74 @@
+"""The folder of source files, and which paths are inside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.proto.errors import ConfigurationError, CorruptFile
+from penstock.table.bootstrap.sources import located_sources, open_sources, path_in_sources
+
+
+@pytest.mark.parametrize(
+    ("uri", "root"),
+    [
+        ("file:/data/src/p=a/f.parquet", "/data/src"),
+        ("file:///data/src/p=a/f.parquet", "file:/data/src/"),
+        ("/data/src/p=a/f.parquet", "file:///data/src"),
+        ("hdfs://nn:8020/data/src/p=a/f.parquet", "hdfs://nn:8020/data/src"),
+        ("hdfs://nn:8020/data/src/p=a/f.parquet", "/data/src"),
+        ("s3a://bucket/data/p=a/f.parquet", "s3://bucket/data"),
+    ],
+)
+def test_paths_are_relative_to_the_folder(uri: str, root: str) -> None:
+    assert path_in_sources(uri, root, "the index") == "p=a/f.parquet"
+
+
+@pytest.mark.parametrize(
+    ("uri", "root"),
+    [
+        ("/data/src2/f.parquet", "/data/src"),
+        ("/data/src", "/data/src"),
+        ("/data/src/", "/data/src"),
+        ("/etc/passwd", "/data/src"),
+        ("/data/src/../other/f.parquet", "/data/src"),
+        ("/data/src/./f.parquet", "/data/src"),
+        ("/data/src//f.parquet", "/data/src"),
+        ("/data/src/\0", "/data/src"),
+        ("f.parquet", "/data/src"),
+        ("", "/data/src"),
+        ("s3://other/data/f.parquet", "s3://bucket/data"),
+        ("hdfs://nn:8020/data/f.parquet", "s3://bucket/data"),
+        ("file:/data/" + "x" * 5000, "/data"),
+    ],
+)
+def test_paths_outside_of_the_folder_are_refused(uri: str, root: str) -> None:
+    with pytest.raises(CorruptFile, match="refused"):
+        path_in_sources(uri, root, "the index")
+
+
+@pytest.mark.parametrize(
+    ("table", "stated", "opened"),
+    [
+        ("/lake/t", "/data/src", "/data/src"),
+        ("/lake/t", "file:/data/a%20b", "/data/a%20b"),
+        ("file:///lake/t", "file:///data/src", "/data/src"),
+        ("/lake/t", "hdfs://nn:8020/src", "hdfs://nn:8020/src"),
+        ("hdfs://nn:8020/t", "/src", "hdfs://nn:8020/src"),
+        ("s3://key:secret@bucket/t?region=eu", "s3a://bucket/src", "s3://key:secret@bucket/src?region=eu"),
+        ("s3a://bucket/t?region=eu", "s3://other/src", "s3://other/src?region=eu"),
+        ("s3://key:secret@bucket/t?region=eu", "s3://other/src", "s3://other/src?region=eu"),
+        ("s3://key:secret@bucket/t?region=eu", "gs://bucket/src", "gs://bucket/src"),
+        ("s3://bucket/t?region=eu", "s3://bucket/src?region=us", "s3://bucket/src?region=us"),
+    ],
+)
+def test_the_store_of_the_table_is_that_of_its_sources(table: str, stated: str, opened: str) -> None:
+    assert located_sources(table, stated) == opened
+
+
+def test_a_remote_table_names_no_local_files() -> None:
+    with pytest.raises(CorruptFile, match="machine that reads it"):
+        open_sources("s3://bucket/t", "file:///etc")
+    with pytest.raises(CorruptFile, match="relative"):
+        open_sources("/lake/t", "src")
+    with pytest.raises(ConfigurationError):
+        open_sources("/lake/t", "ftp://host/src")
