@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
+from penstock.enumerator.server.run import serve
 from penstock.errors import UnsupportedFeature
+from penstock.reader.merge import mergers
 from tests.golden.rows import difference
 
 GOLDEN = pathlib.Path(__file__).parent
@@ -108,3 +110,45 @@ def test_columns_filter_and_batches_change_no_row(name: str, tmp_path: pathlib.P
     for batch_rows in (1, 3, 32_768):
         actual = read(path, columns=["note", "id"], where="n > 5", batch_rows=batch_rows)
         assert not difference(actual, kept), batch_rows
+
+
+def test_a_readers_function_merges_what_a_server_planned(tmp_path: pathlib.Path) -> None:
+    name = "E_merger_v9_h120"
+    path, case = unpacked(name, tmp_path), CASES[name]
+    keys = [times[-1] for times in case["instants"]]
+    with serve({"lowest": path}, "127.0.0.1:0") as server:
+        assert not difference(read("lowest", server=server.address), expected(case, "snapshot"))
+        with pytest.raises(UnsupportedFeature, match=case["merger"]):
+            penstock.read("lowest", server=server.address)
+        limits = {"after": keys[4], "upto": keys[5]}
+        with penstock.Consumer(server.address, "lowest", group="g", mergers=FUNCTIONS, **limits) as consumer:
+            rows = pa.Table.from_batches([part.batch for part in consumer])
+    state = expected(case, "asof_5")
+    assert not difference(rows, state.filter(pc.equal(state["_hoodie_commit_time"], case["instants"][5][0])))
+
+
+@pytest.mark.parametrize("name", OF_USERS)
+def test_writes_and_services_are_refused(name: str, tmp_path: pathlib.Path) -> None:
+    path, merger = unpacked(name, tmp_path), CASES[name]["merger"]
+    row = pa.table({"id": ["k01"], "ts": [1], "n": [1], "note": ["x"], "p": ["a"]})
+    for call in (lambda: penstock.write(path, row, operation="upsert"), lambda: penstock.compact(path)):
+        with pytest.raises(UnsupportedFeature, match=f"{merger}|version 8"):
+            call()
+
+
+def test_an_installed_entry_point_is_found(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "E_payload_v9_h120"
+    path, case = unpacked(name, tmp_path / "table"), CASES[name]
+    folder = tmp_path / "site" / "counting-1.0.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: counting\nVersion: 1.0\n")
+    target = FUNCTIONS[case["merger"]]
+    (folder / "entry_points.txt").write_text(f"[penstock.mergers]\n{case['merger']} = {target}\n")
+    with pytest.raises(UnsupportedFeature):
+        penstock.read(path)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    mergers._installed.cache_clear()
+    try:
+        assert not difference(penstock.read(path).read_all(), expected(case, "snapshot"))
+    finally:
+        mergers._installed.cache_clear()

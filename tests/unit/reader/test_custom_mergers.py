@@ -9,7 +9,7 @@ import pytest
 
 from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 from penstock.proto.model.positions import InstantTime
-from penstock.proto.model.splits import CustomMerge, RowsOf
+from penstock.proto.model.splits import CustomMerge, FileRef, RowsOf
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
 from tests.oracle import slice_writer
 from tests.unit.reader.slices import SliceFolder, table_of
@@ -92,12 +92,8 @@ def test_a_merger_gets_deletes_with_their_ordering_values(tmp_path: pathlib.Path
 
 def test_a_table_without_keys_in_its_rows(tmp_path: pathlib.Path) -> None:
     folder = SliceFolder(tmp_path, {"id": "string", **FIELDS}, PAYLOAD, key_fields=("id",))
-    schema = folder.arrow
-    slice_writer.write_base(
-        tmp_path / "b.parquet", schema, [[{"id": "a", "ts": 1, "n": 1}, {"id": "b", "ts": 1, "n": 2}]]
-    )
-    from penstock.proto.model.splits import FileRef
-
+    rows = [{"id": "a", "ts": 1, "n": 1}, {"id": "b", "ts": 1, "n": 2}]
+    slice_writer.write_base(tmp_path / "b.parquet", folder.arrow, [rows])
     folder.base = FileRef("b.parquet", (tmp_path / "b.parquet").stat().st_size)
     block = slice_writer.data_block(folder.avro, [{"id": "a", "ts": 2, "n": 5, "note": None}], T1)
     folder.write_log(block)
