@@ -73,7 +73,7 @@ class Merger:
     def _what(self) -> str:
         return f"{self.where}: merger {self.custom.name}"
 
-    def _problem(self, result: object, older: pa.RecordBatch, newer: pa.RecordBatch) -> str:
+    def _problem(self, result: Any, older: pa.RecordBatch, newer: pa.RecordBatch) -> str:
         """What is wrong with a result; '' if nothing is."""
         if not isinstance(result, pa.RecordBatch):
             return f"the function returned a {type(result).__name__}, expected a pyarrow.RecordBatch"

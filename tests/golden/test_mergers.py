@@ -122,7 +122,11 @@ def test_a_readers_function_merges_what_a_server_planned(tmp_path: pathlib.Path)
             penstock.read("lowest", server=server.address)
         limits = {"after": keys[3], "upto": keys[4]}
         with penstock.Consumer(server.address, "lowest", group="g", mergers=FUNCTIONS, **limits) as consumer:
-            rows = pa.Table.from_batches([part.batch for part in consumer])
+            batches = []
+            for part in consumer:
+                batches.append(part.batch)
+                consumer.commit()
+            rows = pa.Table.from_batches(batches)
     state = expected(case, "asof_4")
     assert not difference(rows, state.filter(pc.equal(state["_hoodie_commit_time"], case["instants"][4][0])))
 
