@@ -113,7 +113,7 @@ def test_columns_filter_and_batches_change_no_row(name: str, tmp_path: pathlib.P
 
 
 def test_a_readers_function_merges_what_a_server_planned(tmp_path: pathlib.Path) -> None:
-    name = "E_merger_v9_h120"
+    name = "G_merger_v9_h120"
     path, case = unpacked(name, tmp_path), CASES[name]
     keys = [times[-1] for times in case["instants"]]
     with serve({"lowest": path}, "127.0.0.1:0") as server:
@@ -141,7 +141,7 @@ def test_writes_and_services_are_refused(name: str, tmp_path: pathlib.Path) -> N
 
 
 def test_an_installed_entry_point_is_found(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "E_payload_v9_h120"
+    name = "G_payload_v9_h120"
     path, case = unpacked(name, tmp_path / "table"), CASES[name]
     folder = tmp_path / "site" / "counting-1.0.dist-info"
     folder.mkdir(parents=True)

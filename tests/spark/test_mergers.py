@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.enumerator.server.run import serve
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
-(CASE,) = (one for one in json.loads((GOLDEN / "mergers.json").read_text()) if one["name"] == "E_payload_v9_h120")
+(CASE,) = (one for one in json.loads((GOLDEN / "mergers.json").read_text()) if one["name"] == "G_payload_v9_h120")
 MERGERS = f"{CASE['merger']}=tests.golden.merge_functions:counting"
 RowsOf = Callable[[DataFrame | pa.Table], Counter[Any]]
 

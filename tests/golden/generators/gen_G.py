@@ -2,7 +2,7 @@
 
 How to run (needs javac, and PySpark 3.5 in the Python that runs this):
 
-  python gen_E.py --jar <hudi-spark3.5-bundle jar of 1.2.0> --work <dir> --out <golden dir>
+  python gen_G.py --jar <hudi-spark3.5-bundle jar of 1.2.0> --work <dir> --out <golden dir>
 
 Compiles `CountingPayload.java` and `LowestMerger.java`, lets Hudi 1.2.0 write each table, and stores the rows that its
 own reader returns: a snapshot after each commit (as of its requested time), and the ranges between them.
@@ -121,7 +121,7 @@ def main():
         ("avro", AVRO, {"hoodie.datasource.write.payload.class": AVRO}, (6, 9)),
     ):
         for version in versions:
-            name = f"E_{topic}_v{version}_h120"
+            name = f"G_{topic}_v{version}_h120"
             path = os.path.join(given.work, name)
             written(spark, path, name, version, settings)
             reading = {k: v for k, v in settings.items() if k.startswith("hoodie.write.record.merge.custom")}
@@ -155,7 +155,7 @@ def main():
                 "name": name, "hudi": "1.2.0", "table_version": version, "table_type": "MERGE_ON_READ",
                 "what": f"MOR, merged by {merger}", "merger": merger, "instants": times, "queries": queries,
             })
-    for left in glob.glob(os.path.join(given.out, "expected", "E_*", "*.d")):
+    for left in glob.glob(os.path.join(given.out, "expected", "G_*", "*.d")):
         shutil.rmtree(left)
     with open(os.path.join(given.out, "mergers.json"), "w") as file:
         json.dump(cases, file, indent=1)
