@@ -26,7 +26,7 @@ from penstock.proto.logging import log_event_to
 from penstock.proto.model.access import ServerAccess
 from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.reports import EndOfSlot, OpenedPlan, SplitReport
-from penstock.proto.model.splits import Plan, Scan, Split
+from penstock.proto.model.splits import CustomMerge, Plan, Scan, Split
 from penstock.proto.options.registry import ParsedOptions
 from penstock.proto.retry import Retry, RetryPolicy
 from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, output_schema, read_split
@@ -76,10 +76,12 @@ class SharedByTasks:
     """The retries of storage and server calls."""
     plan: PlanOnServer | None
     """The plan to which splits are reported; None: it was planned in this process."""
+    mergers: tuple[tuple[str, str], ...] = ()
+    """The functions that merge records (option `mergers`)."""
 
     def __reduce__(self) -> tuple[Callable[..., SharedByTasks], tuple[object, ...]]:
         scan = replace(self.scan, base_path=uri_without_credentials(self.scan.base_path))
-        own = (self.limit, self.batch_rows, self.event_time, self.event_time_unit, self.retry, self.plan)
+        own = (self.limit, self.batch_rows, self.event_time, self.event_time_unit, self.retry, self.plan, self.mergers)
         return SharedByTasks, (scan, self.schema, *own)
 
 
@@ -143,7 +145,9 @@ class ReadTask:
 
     def _opened(self, tally: SplitTally, limit: int | None, start: int) -> Generator[SplitBatch, None, None]:
         batch_rows = self.shared.batch_rows
-        options = ReadOptions(batch_rows=batch_rows if limit is None else min(batch_rows, max(limit, _FEWEST_ROWS)))
+        if limit is not None:
+            batch_rows = min(batch_rows, max(limit, _FEWEST_ROWS))
+        options = ReadOptions(batch_rows=batch_rows, mergers=self.shared.mergers)
         return read_split(self.shared.scan, self.split, start=start, options=options, tally=tally)
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -274,6 +278,10 @@ def open_request(
 
 
 def _shared(scan: Scan, options: ParsedOptions, plan: PlanOnServer | None) -> SharedByTasks:
+    if isinstance(scan.merge, CustomMerge):
+        from penstock.reader.merge.mergers import find_function  # late: few tables have a custom merger
+
+        find_function(scan.merge, options.mergers, f"table {scan.table}")
     event_time = options.event_time
     if event_time:
         fields = parse_record_schema(scan.schema_json).fields
@@ -287,4 +295,5 @@ def _shared(scan: Scan, options: ParsedOptions, plan: PlanOnServer | None) -> Sh
         event_time_unit=options.event_time_unit or "",
         retry=options.retry_if_given,
         plan=plan,
+        mergers=options.mergers,
     )

@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.proto.errors import ConfigurationError, InvariantViolation, SchemaMismatch, StateVersionError
 from penstock.proto.model.changes import ChangesOf, GroupChanges
 from penstock.proto.model.hybrid import KafkaRange
-from penstock.proto.model.splits import FORMAT_VERSION, Origin, RowGroupRun, Scan, Split, WholeFile
+from penstock.proto.model.splits import FORMAT_VERSION, CustomMerge, Origin, RowGroupRun, Scan, Split, WholeFile
 from penstock.reader.base.row_group_stats import RowGroupFilter, kept_by, range_of
 from penstock.reader.base.split_file import OpenBase, open_base
 from penstock.reader.kernels.choice import KERNELS
@@ -65,7 +65,8 @@ def read_split(
     A range of a topic is read through `topics`, in offset order (`reader.topics.reading.read_topic`).
 
     Raises before the first batch is requested: StateVersionError for a scan or split of an unknown format version,
-    ConfigurationError for columns or filters that do not fit the table. While reading: CorruptFile, CorruptBlock,
+    ConfigurationError for columns or filters that do not fit the table, UnsupportedFeature for a custom merger without
+    a function (`ReadOptions.mergers`). While reading: CorruptFile, CorruptBlock,
     SchemaMismatch, UnsupportedFeature, StorageError, each naming table and file; OutOfMemory.
     """
     options = options or ReadOptions()
@@ -79,6 +80,10 @@ def read_split(
     where = f"table {scan.table}: split {split.split_id}"
     if isinstance(split.part, KafkaRange):
         return with_translated_errors(_topic(scan, split, start, options, tally, topics), where)
+    if isinstance(scan.merge, CustomMerge):
+        from penstock.reader.merge.mergers import find_function  # late: few tables have a custom merger
+
+        find_function(scan.merge, options.mergers, where)
     if split.logs and not isinstance(split.part, WholeFile):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
     storage = storage or open_storage(scan.base_path)
@@ -86,7 +91,8 @@ def read_split(
         return with_translated_errors(with_system_pool(_changes(scan, split, start, options, storage, tally)), where)
     if isinstance(split.part, GroupChanges):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} holds changes, its scan asks for rows")
-    schema = read_schema_of(scan, event_time=tally.event_time, keyed=split.ancestry is not None)
+    keyed, merged = split.ancestry is not None, bool(split.logs)
+    schema = read_schema_of(scan, event_time=tally.event_time, keyed=keyed, merged=merged)
     if split.logs and schema.key_fields == (RECORD_KEY,) and RECORD_KEY not in schema.table.names:
         raise SchemaMismatch(f"table {scan.table}: a log, and no column {RECORD_KEY} to merge by (virtual keys)")
     context = SplitContext(scan=scan, split=split, schema=schema, storage=storage, tally=tally, options=options)

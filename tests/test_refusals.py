@@ -20,7 +20,7 @@ ERROR = "UnsupportedFeature"
 class Kind(Enum):
     """Five kinds that Hudi writes and this release does not read, and types that an engine does not have."""
 
-    CUSTOM_MERGER = "a merger or payload class of the user's"
+    CUSTOM_MERGER = "a merger or payload class of the user's, for which no function is registered"
     BOOTSTRAP = "a skeleton whose partition columns are in no path, and a clean of source files"
     BASE_FORMAT = "base files in Lance"
     HFILE_LOG = "HFile log blocks of data"
@@ -33,7 +33,9 @@ RAISED = {
     "enumerator/planning/scan.py": [{Kind.BASE_FORMAT}, {Kind.BOOTSTRAP}],
     "engine/spark/schema/types.py": [{Kind.ENGINE_TYPE}] * 3,
     "reader/log/block_selection.py": [{Kind.HFILE_LOG}],
+    "reader/log/custom.py": [{Kind.CUSTOM_MERGER}],
     "reader/log/damage.py": [{Kind.HFILE_LOG}],
+    "reader/merge/mergers.py": [{Kind.CUSTOM_MERGER}],
     "table/config/merge_rules.py": [{Kind.CUSTOM_MERGER, Kind.BASE_FORMAT}],
     "table/config/properties.py": [{Kind.OLD_VERSION}, {Kind.NATIVE_LOGS}],
     "table/timeline/services/clean_encoder.py": [{Kind.BOOTSTRAP}],

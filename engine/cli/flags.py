@@ -16,6 +16,7 @@ from penstock.proto.options.types import (
     Choice,
     ClientSettings,
     Duration,
+    Functions,
     Names,
     Number,
     OnOff,
@@ -96,6 +97,8 @@ def _metavar(kind: OptionType) -> str:
             return "N"
         case ClientSettings():
             return "KEY=VALUE"
+        case Functions():
+            return "NAME=MODULE:FUNCTION"
         case OnOff():
             return "on|off"
         case TrueFalse():

@@ -52,7 +52,7 @@ class SplitWork:
         """`ids`: the fields of the reader in the log."""
         self._enumerator, self._options, self._ids, self._retry = enumerator, options, ids, retry
         self._now_ms, self._over_tables = now_ms, over_tables
-        self._read_options = ReadOptions(batch_rows=options.batch_rows)
+        self._read_options = ReadOptions(batch_rows=options.batch_rows, mergers=options.mergers)
         self._access = access_of(options)
         self._scans: OrderedDict[str, Scan] = OrderedDict()
         self.queue = SplitQueue(now_ms)

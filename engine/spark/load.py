@@ -102,6 +102,7 @@ def resolved(
         schema=table,
         limit_rows=limit_rows,
         batch_rows=options.batch_rows,
+        mergers=options.mergers,
         event_time=event_time,
         watermarked=schema if WATERMARK in schema.fieldNames() and event_time else None,
         event_time_unit=options.event_time_unit,

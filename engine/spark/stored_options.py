@@ -52,7 +52,19 @@ def options_of_new_table(given: Mapping[str, str]) -> dict[str, str] | None:
             "the option server its name there"
         )
     options["path"] = path if "server" in options else _absolute(path)
+    _check_storable(options)
     return options
+
+
+def _check_storable(options: Mapping[str, str]) -> None:
+    """ConfigurationError for functions: the metadata of a table must not choose the code that its readers import."""
+    for name in options:
+        if (option := option_named(name)) is not None and option.name == "mergers":
+            raise ConfigurationError(
+                f"table of Spark's catalog: the option {option.name} is not stored, because a table must not choose "
+                "the code that its readers import: install the function as an entry point of the group "
+                "penstock.mergers, or give the option to a load()"
+            )
 
 
 def _absolute(path: str) -> str:
@@ -123,4 +135,5 @@ def _parsed(stored: object) -> dict[str, str]:
             f"the metadata {_KEY} of the table's first column is damaged: got {str(stored)[:200]!r}, expected a JSON"
             " object of options; drop the table from the catalog and create it again"
         )
+    _check_storable(options)
     return options

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.engine.write.partition_settings import COMPLEX_KEYS, SIMPLE_KEYS, partition_paths
 from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
-from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, MergeMode, WholeRecords
+from penstock.proto.model.splits import CommitTimeOrdering, CustomMerge, EventTimeOrdering, OrderingMode, WholeRecords
 from penstock.reader.merge.ordering_columns import OrderingColumns
 from penstock.reader.values.record_keys import KeyMaker, key_maker
 from penstock.table.bootstrap.index import BOOTSTRAP_BASE_PATH, bootstrap_base_path
@@ -40,7 +40,7 @@ class WriteSettings:
 
     properties: TableProperties
     """The properties."""
-    mode: MergeMode
+    mode: OrderingMode
     """Which of two rows of a key wins."""
     paths: PartitionPaths
     """How partition paths are made."""
@@ -173,9 +173,14 @@ def timeline_zone(properties: TableProperties, given: str) -> tzinfo:
     return named_zone(given)
 
 
-def _mode(properties: TableProperties, where: str) -> MergeMode:
+def _mode(properties: TableProperties, where: str) -> OrderingMode:
     rules = rules_of_writes(properties)
     plain = isinstance(rules.fill, WholeRecords) and rules.delete_marker is None
+    if isinstance(rules.mode, CustomMerge):
+        raise UnsupportedFeature(
+            f"{where}: its records are merged by {rules.mode.name[:200]}, a merger or payload class in Java: such a "
+            "table is read, and not written; write and compact it with Hudi"
+        )
     match rules.mode:
         case CommitTimeOrdering() if plain:
             return rules.mode

@@ -34,6 +34,7 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.changes import GroupChanges
 from penstock.proto.model.hybrid import KafkaAccess
 from penstock.proto.model.splits import (
+    CustomMerge,
     EventTimeBounds,
     FileRef,
     NoEventTimes,
@@ -142,6 +143,8 @@ def _column_in_files(scan: Scan, state: TableState) -> EventTimeColumn | None:
     column = state.request.event_time
     if column is None or scan.schema_history or column.name in scan.partition_fields:
         return None
+    if isinstance(scan.merge, CustomMerge):
+        return None  # a function may return any value
     return column
 
 

@@ -27,7 +27,7 @@ from penstock.proto.errors import CorruptFile, PositionExpired, SchemaMismatch, 
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.reports import TableDescription
-from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, Plan
+from penstock.proto.model.splits import CommitTimeOrdering, CustomMerge, EventTimeOrdering, Plan
 from penstock.table.config.merge_rules import merge_mode
 from penstock.table.config.properties import TableProperties
 from penstock.table.files.slices import DataFile
@@ -144,6 +144,8 @@ def _merge_mode_text(properties: TableProperties) -> str:
             return "COMMIT_TIME_ORDERING"
         case EventTimeOrdering():
             return "EVENT_TIME_ORDERING"
+        case CustomMerge(name, _, _):
+            return f"CUSTOM ({name})"
         case _:
             assert_never(mode)
 

@@ -33,6 +33,7 @@ from penstock.proto.model.positions import MAX_COMPLETIONS, CompletionTimes
 from penstock.proto.model.splits import (
     AllRows,
     CommitTimeOrdering,
+    CustomMerge,
     DeleteMarker,
     EventTimeBounds,
     EventTimeOrdering,
@@ -243,6 +244,8 @@ def scan_to_message(scan: Scan) -> pb.Scan:
             message.event_time.CopyFrom(
                 pb.EventTimeOrdering(ordering_fields=fields, dotted_numbers=dotted, deletes_win=deletes_win)
             )
+        case CustomMerge(name, of_payload, fields):
+            message.custom.CopyFrom(pb.CustomMerge(name=name, of_payload=of_payload, ordering_fields=fields))
     if scan.delete_marker is not None:
         message.delete_marker.CopyFrom(marker_to_message(scan.delete_marker))
     match scan.fill:
@@ -351,8 +354,12 @@ def _merge_from_message(what: str, message: pb.Scan) -> MergeMode:
             if dotted and len(fields) != 1:
                 raise check.breach(what, "dotted_numbers", f"{len(fields)} ordering fields", "one")
             return EventTimeOrdering(fields, dotted, message.event_time.deletes_win)
+        case "custom":
+            fields = check.names(what, "custom.ordering_fields", message.custom.ordering_fields)
+            return CustomMerge(check.name(what, "custom.name", message.custom.name), message.custom.of_payload, fields)
         case None:
-            raise check.breach(what, "merge", "no merge mode that this build knows", "commit_time or event_time")
+            expected = "commit_time, event_time or custom"
+            raise check.breach(what, "merge", "no merge mode that this build knows", expected)
         case other:
             raise InvariantViolation(f"the stubs know merge mode {other!r}, the codec does not")
 

@@ -170,7 +170,23 @@ class EventTimeOrdering:
     """Whether a delete wins over any older record, and any newer record over a delete, as in Hudi's payload classes."""
 
 
-MergeMode = CommitTimeOrdering | EventTimeOrdering
+OrderingMode = CommitTimeOrdering | EventTimeOrdering
+"""The modes in which one of two records wins whole, by its place or its ordering value."""
+
+
+@dataclass(frozen=True, slots=True)
+class CustomMerge:
+    """A function of the reader's merges records of one key (Hudi CUSTOM; `penstock.reader.merge.mergers`)."""
+
+    name: str
+    """What the table names: a merge strategy id in lower case, or a payload class. It is never imported."""
+    of_payload: bool
+    """Whether it is a payload class: then a record that follows a delete stands alone, as in Hudi."""
+    ordering_fields: tuple[str, ...]
+    """The ordering fields of the table, some of which may not be columns."""
+
+
+MergeMode = OrderingMode | CustomMerge
 
 
 @dataclass(frozen=True, slots=True)

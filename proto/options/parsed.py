@@ -63,6 +63,7 @@ class ParsedOptions:
     delete_field: str = ""
     delete_marker: str = ""
     batch_rows: int = 32_768
+    mergers: tuple[tuple[str, str], ...] = ()
     on_corrupt: str | None = None
     hybrid: str | None = None
     kafka_topic: str | None = None

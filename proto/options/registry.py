@@ -18,6 +18,7 @@ from penstock.proto.options import foreign_names
 from penstock.proto.options.entry import EVERYWHERE, READS, EntryPoint, Option, OptionValue
 from penstock.proto.options.groups import GROUP_OPTIONS
 from penstock.proto.options.kafka import BROKERS, CLIENT, KAFKA_OPTIONS, fold_client_settings, is_client_setting
+from penstock.proto.options.merging import MERGE_OPTIONS
 from penstock.proto.options.parsed import ParsedOptions
 from penstock.proto.options.streams import STREAM_OPTIONS
 from penstock.proto.options.types import (
@@ -252,21 +253,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "needed to convert ISO times and epochs, and for `completionTime`. A table whose timeline is UTC does "
         "not need it.",
     ),
-    Option(
-        name="deleteField",
-        type=Text("column"),
-        default="",
-        entry_points=EVERYWHERE,
-        doc="With `deleteMarker`: a log record whose value in this column is the marker is a delete. The "
-        "table's own properties take precedence.",
-    ),
-    Option(
-        name="deleteMarker",
-        type=Text("value"),
-        default="",
-        entry_points=EVERYWHERE,
-        doc="The value of `deleteField` that marks a delete.",
-    ),
+    *MERGE_OPTIONS,
     Option(
         name="batchRows",
         type=Number(1, 2**20),

@@ -20,6 +20,7 @@ MAX_DURATION_US: Final = 10_000 * 86_400_000_000
 MAX_SETTINGS: Final = 500
 
 _SETTING: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")
+_FUNCTION: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", flags=re.ASCII)
 _UNITS_US: Final = {
     unit: microseconds
     for units, microseconds in (
@@ -257,7 +258,36 @@ class ClientSettings:
         return tuple(sorted(settings))
 
 
-OptionType = Text | Time | Address | Number | OnOff | TrueFalse | Duration | Choice | Names | ClientSettings
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """Python functions by name, such as those that merge records."""
+
+    form: str = "name=module:function, …"
+    """The type's name in the documentation."""
+
+    def parse(self, name: str, value: object) -> tuple[tuple[str, str], ...]:
+        """(name, `module:function`) pairs sorted by name, from a mapping or from text. Nothing is imported."""
+        given: object = value
+        if isinstance(value, str):
+            parts = [part.partition("=") for part in _text(name, value, self.form).split(",") if part.strip()]
+            given = {key.strip(): target.strip() for key, _, target in parts}
+            if len(given) != len(parts):
+                raise ConfigurationError(f"option {name}: a name is there twice")
+        if not isinstance(given, Mapping) or len(given) > MAX_SETTINGS:
+            raise ConfigurationError(
+                f"option {name}: got {value!r:.80}, expected a mapping of at most {MAX_SETTINGS} names, or {self.form}"
+            )
+        pairs = [(_text(name, key, self.form), _text(name, target, self.form)) for key, target in given.items()]
+        for key, target in pairs:
+            if not key or not _FUNCTION.fullmatch(target):
+                raise ConfigurationError(
+                    f"option {name}: got {f'{key}={target}'[:200]!r}, expected {self.form}, such as "
+                    "com.example.MyPayload=package.module:function"
+                )
+        return tuple(sorted(pairs))
+
+
+OptionType = Functions | Text | Time | Address | Number | OnOff | TrueFalse | Duration | Choice | Names | ClientSettings
 
 
 def _setting(option: str, name: object) -> str:

@@ -1482,8 +1482,18 @@ class ChangesOf(_message.Message):
     instants: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, format: _Optional[str] = ..., instants: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class CustomMerge(_message.Message):
+    __slots__ = ("name", "of_payload", "ordering_fields")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OF_PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_FIELDS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    of_payload: bool
+    ordering_fields: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., of_payload: _Optional[bool] = ..., ordering_fields: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class Scan(_message.Message):
-    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "visible", "rows", "partition_fields", "delete_marker", "fill_nulls", "fill_defaults", "fill_marked", "skip_corrupt", "key_fields", "schema_history", "changes", "keys_may_be_named", "topic", "completion_times", "bootstrap_base_path")
+    __slots__ = ("format_version", "table", "base_path", "table_version", "schema_json", "columns", "where", "commit_time", "event_time", "custom", "visible", "rows", "partition_fields", "delete_marker", "fill_nulls", "fill_defaults", "fill_marked", "skip_corrupt", "key_fields", "schema_history", "changes", "keys_may_be_named", "topic", "completion_times", "bootstrap_base_path")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     TABLE_FIELD_NUMBER: _ClassVar[int]
     BASE_PATH_FIELD_NUMBER: _ClassVar[int]
@@ -1493,6 +1503,7 @@ class Scan(_message.Message):
     WHERE_FIELD_NUMBER: _ClassVar[int]
     COMMIT_TIME_FIELD_NUMBER: _ClassVar[int]
     EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    CUSTOM_FIELD_NUMBER: _ClassVar[int]
     VISIBLE_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELDS_FIELD_NUMBER: _ClassVar[int]
@@ -1517,6 +1528,7 @@ class Scan(_message.Message):
     where: str
     commit_time: CommitTimeOrdering
     event_time: EventTimeOrdering
+    custom: CustomMerge
     visible: VisibleInstants
     rows: RowsOf
     partition_fields: _containers.RepeatedScalarFieldContainer[str]
@@ -1532,7 +1544,7 @@ class Scan(_message.Message):
     topic: TopicRecords
     completion_times: CompletionTimes
     bootstrap_base_path: str
-    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., fill_nulls: _Optional[_Union[FillNulls, _Mapping]] = ..., fill_defaults: _Optional[_Union[FillDefaults, _Mapping]] = ..., fill_marked: _Optional[_Union[FillMarked, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., key_fields: _Optional[_Iterable[str]] = ..., schema_history: _Optional[str] = ..., changes: _Optional[_Union[ChangesOf, _Mapping]] = ..., keys_may_be_named: _Optional[bool] = ..., topic: _Optional[_Union[TopicRecords, _Mapping]] = ..., completion_times: _Optional[_Union[CompletionTimes, _Mapping]] = ..., bootstrap_base_path: _Optional[str] = ...) -> None: ...
+    def __init__(self, format_version: _Optional[int] = ..., table: _Optional[str] = ..., base_path: _Optional[str] = ..., table_version: _Optional[int] = ..., schema_json: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., commit_time: _Optional[_Union[CommitTimeOrdering, _Mapping]] = ..., event_time: _Optional[_Union[EventTimeOrdering, _Mapping]] = ..., custom: _Optional[_Union[CustomMerge, _Mapping]] = ..., visible: _Optional[_Union[VisibleInstants, _Mapping]] = ..., rows: _Optional[_Union[RowsOf, _Mapping]] = ..., partition_fields: _Optional[_Iterable[str]] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., fill_nulls: _Optional[_Union[FillNulls, _Mapping]] = ..., fill_defaults: _Optional[_Union[FillDefaults, _Mapping]] = ..., fill_marked: _Optional[_Union[FillMarked, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., key_fields: _Optional[_Iterable[str]] = ..., schema_history: _Optional[str] = ..., changes: _Optional[_Union[ChangesOf, _Mapping]] = ..., keys_may_be_named: _Optional[bool] = ..., topic: _Optional[_Union[TopicRecords, _Mapping]] = ..., completion_times: _Optional[_Union[CompletionTimes, _Mapping]] = ..., bootstrap_base_path: _Optional[str] = ...) -> None: ...
 
 class CompletionTimes(_message.Message):
     __slots__ = ("instants", "completed_ms")

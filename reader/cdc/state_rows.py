@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.files import SliceFiles
-from penstock.proto.model.splits import Origin, Scan, WholeRecords
+from penstock.proto.model.splits import CustomMerge, Origin, Scan, WholeRecords
 from penstock.reader.cdc.base_rows import BaseRows, Selection
 from penstock.reader.cdc.states import States, rows_of_keys
 from penstock.reader.log.scanner import read_log
@@ -43,10 +43,12 @@ def differing_rows(
 ) -> tuple[StateRows, StateRows] | None:
     """(rows of the state before, rows of the state after) whose key is in `keys`, without base rows that are in both.
 
-    None if records fill each other's gaps, or rows do not store their keys: then rows of one version may differ. Memory
-    grows with these rows and the logs, not with the base file. Errors as for reading a slice.
+    None if records fill each other's gaps, a function merges them, or rows do not store their keys: then rows of one
+    version may differ. Memory grows with these rows and the logs, not with the base file. Errors as for reading a
+    slice.
     """
-    if states.scan.key_fields or not isinstance(states.scan.fill, WholeRecords):
+    by_function = isinstance(states.scan.merge, CustomMerge)
+    if states.scan.key_fields or by_function or not isinstance(states.scan.fill, WholeRecords):
         return None
     old = _Side(states.slice_context(before, states.before_scan(columns)), keys)
     new = _Side(states.slice_context(after, states.after_scan(columns)), keys)

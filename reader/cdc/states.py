@@ -16,7 +16,15 @@ from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.changes import ChangesOf, ChangeStep, GroupChanges
 from penstock.proto.model.files import SliceFiles
 from penstock.proto.model.positions import InstantTime
-from penstock.proto.model.splits import AllRows, Scan, Split, VisibleInstants, WholeFile
+from penstock.proto.model.splits import (
+    AllRows,
+    CommitTimeOrdering,
+    CustomMerge,
+    Scan,
+    Split,
+    VisibleInstants,
+    WholeFile,
+)
 from penstock.reader.cdc.base_rows import SharedBases
 from penstock.reader.cdc.images import ImageStyle
 from penstock.reader.log.scanner import read_log
@@ -111,8 +119,9 @@ class States:
         return self._scan(self._visible(self._rank + 1), columns)
 
     def own_scan(self, columns: Sequence[str]) -> Scan:
-        """A scan of what the step's own instant wrote."""
-        return self._scan(VisibleInstants(frozenset([self.step.instant])), columns)
+        """A scan of what the step's own instant wrote. No function merges its records: only their keys count."""
+        scan = self._scan(VisibleInstants(frozenset([self.step.instant])), columns)
+        return replace(scan, merge=CommitTimeOrdering()) if isinstance(scan.merge, CustomMerge) else scan
 
     def slice_split(self, files: SliceFiles) -> Split:
         """A split of these files in the group's place."""
@@ -127,7 +136,8 @@ class States:
 
     def slice_context(self, files: SliceFiles, scan: Scan) -> SplitContext:
         """The read of these files with this scan."""
-        return replace(self.context, scan=scan, split=self.slice_split(files), schema=read_schema_of(scan))
+        schema = read_schema_of(scan, merged=bool(files.logs))
+        return replace(self.context, scan=scan, split=self.slice_split(files), schema=schema)
 
     def touched(self, files: SliceFiles) -> RecordTable | None:
         """The keys of the log records that the step's instant wrote, deletes included; None if there are none."""

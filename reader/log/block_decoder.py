@@ -20,6 +20,7 @@ from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.shared_log import rows_at
 from penstock.table.log.blocks import BlockKind
+from penstock.table.log.delete_list import DeleteListDecoder
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
 from penstock.table.schema.history import HistoryField
 
@@ -194,3 +195,11 @@ class BlockDecoder:
             known = AvroDecoder(writer, columns, self._schema.record, compiled=self._compiled, where=str(counted.place))
             self._decoders[id(writer), columns] = known
         return known
+
+
+def compiled_decoder() -> DeleteListDecoder:
+    """The decoder of delete lists that imports the kernels."""
+    from penstock.reader.kernels.deletes import decode_delete_list
+
+    decoder: DeleteListDecoder = decode_delete_list
+    return decoder

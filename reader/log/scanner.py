@@ -15,11 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, PenstockError
-from penstock.proto.model.positions import InstantTime
-from penstock.proto.model.splits import EventTimeOrdering, RowsOf, VisibleInstants, WholeRecords
-from penstock.reader.log.block_decoder import BlockDecoder, BlockRecords
-from penstock.reader.log.block_selection import CountedBlock, CountedBlocks
-from penstock.reader.log.damage import whole_blocks
+from penstock.proto.model.splits import CustomMerge, EventTimeOrdering, WholeRecords
+from penstock.reader.log.block_decoder import BlockDecoder, BlockRecords, compiled_decoder
+from penstock.reader.log.block_selection import CountedBlock
+from penstock.reader.log.counted import counted_blocks
 from penstock.reader.log.file_bytes import HELD_BYTES, LogFiles
 from penstock.reader.log.record_positions import usable_positions
 from penstock.reader.merge.chains import Chains, chains
@@ -34,8 +33,8 @@ from penstock.reader.merge.stream import LogWinners
 from penstock.reader.split.context import SplitContext
 from penstock.reader.values.record_keys import NoKey
 from penstock.table.arrow_arrays import arrow_array
-from penstock.table.log.blocks import BlockKind, read_blocks
-from penstock.table.log.delete_list import DeleteListDecoder, decode_delete_list
+from penstock.table.log.blocks import BlockKind
+from penstock.table.log.delete_list import decode_delete_list
 from penstock.table.log.deletes import DeleteRecords, decode_deletes
 
 ONE_PASS_BYTES: Final = 256 << 10
@@ -103,31 +102,6 @@ def read_log(context: SplitContext, *, held_bytes: int = HELD_BYTES) -> LogWinne
         files.release()
 
 
-@dataclass(frozen=True, slots=True)
-class _VisibleHere(VisibleInstants):
-    """The scan's visible instants without those whose blocks one split leaves out."""
-
-    left_out: frozenset[InstantTime] = frozenset()
-
-    def holds(self, requested_time: str) -> bool:
-        return requested_time not in self.left_out and VisibleInstants.holds(self, requested_time)
-
-
-def counted_blocks(files: LogFiles, context: SplitContext) -> list[CountedBlock]:
-    """The blocks of the split's logs that count, in the order in which they are applied."""
-    scan, split = context.scan, context.split
-    if split.left_out is not None and split.left_out.blocks:
-        shown = scan.visible
-        visible = _VisibleHere(shown.members, shown.archived_before, shown.not_after, split.left_out.blocks)
-        context = replace(context, scan=replace(scan, visible=visible))
-    counted = CountedBlocks(scan.table, context.scan.visible, originals_first=isinstance(scan.rows, RowsOf))
-    for place, log in enumerate(split.logs):
-        data = files.data(place)
-        items = read_blocks(data, f"table {scan.table}: {log.path}")
-        counted.add_file(place, log.path, whole_blocks(items, data, log, context))
-    return counted.in_order()
-
-
 class _LogReader:
     """One read of one split's log."""
 
@@ -158,6 +132,9 @@ class _LogReader:
         with tally.phase("build"):
             table, numbers = self._numbered(blocks, first_pass)
             kinds = np.concatenate(first_pass.kinds)
+        if isinstance(self._scan.merge, CustomMerge):
+            return self._merged_by_function(blocks, first_pass, kinds, one_pass, table, numbers)
+        with tally.phase("build"):
             ordering = self._ordering(first_pass)
             deciding = self._scan.merge, numbers, table.count, kinds, None if ordering is None else ordering.ranks()
             folded = fold(*deciding)
@@ -177,6 +154,28 @@ class _LogReader:
             folded=folded,
             filler=filler,
         )
+
+    def _merged_by_function(
+        self,
+        blocks: Sequence[CountedBlock],
+        first_pass: _FirstPass,
+        kinds: np.ndarray,
+        one_pass: bool,
+        table: RecordTable,
+        numbers: np.ndarray,
+    ) -> LogWinners:
+        from penstock.reader.log.custom import merger_of_blocks  # late: few tables have a custom merger
+        from penstock.reader.merge.versions import Versions, merged_versions
+
+        merger = merger_of_blocks(blocks, self._context)
+        decoded = np.flatnonzero(self._is_decoded(first_pass, kinds))
+        with self._context.tally.phase("log_decode"):
+            rows = self._rows(first_pass, kinds, decoded, one_pass)
+        columns = zip(self._schema.ordering.names, zip(*first_pass.ordering, strict=True), strict=False)
+        ordering = {name: pa.chunked_array(list(parts)) for name, parts in columns}
+        with self._context.tally.phase("build"):
+            versions = Versions(numbers, kinds, decoded, rows, first_pass.keys, ordering)
+            return merged_versions(versions, table, merger)
 
     def _filler(self, blocks: Sequence[CountedBlock]) -> Filler | None:
         """How records fill each other's gaps; None if each record is complete.
@@ -382,11 +381,3 @@ class _LogReader:
 
 def _is_parquet(counted: CountedBlock) -> bool:
     return counted.block.kind is BlockKind.PARQUET_DATA
-
-
-def compiled_decoder() -> DeleteListDecoder:
-    """The decoder of delete lists that imports the kernels."""
-    from penstock.reader.kernels.deletes import decode_delete_list as compiled_decoder
-
-    decoder: DeleteListDecoder = compiled_decoder
-    return decoder

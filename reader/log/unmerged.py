@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from penstock.reader.log.block_decoder import BlockDecoder
+from penstock.reader.log.block_decoder import BlockDecoder, compiled_decoder
+from penstock.reader.log.counted import counted_blocks
 from penstock.reader.log.file_bytes import LogFiles
-from penstock.reader.log.scanner import compiled_decoder, counted_blocks
 from penstock.reader.split.context import SplitContext
 from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.log.blocks import BlockKind

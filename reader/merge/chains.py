@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.proto.model.splits import CommitTimeOrdering, MergeMode
+from penstock.proto.model.splits import CommitTimeOrdering, OrderingMode
 from penstock.reader.merge.fold import RecordKind
 
 
@@ -35,7 +35,13 @@ class Chains:
 
 
 def chains(
-    mode: MergeMode, numbers: np.ndarray, count: int, kinds: np.ndarray, ranks: np.ndarray | None, *, from_newer: bool
+    mode: OrderingMode,
+    numbers: np.ndarray,
+    count: int,
+    kinds: np.ndarray,
+    ranks: np.ndarray | None,
+    *,
+    from_newer: bool,
 ) -> Chains:
     """The chain of each of `count` keys; numbers, kinds and ranks as for `merge.fold.fold`.
 

@@ -19,7 +19,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, MergeMode
+from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, OrderingMode
 
 
 class RecordKind(IntEnum):
@@ -45,7 +45,7 @@ class LogFold:
     """How many records arrived after the winner with a lower value."""
 
 
-def fold(mode: MergeMode, numbers: np.ndarray, count: int, kinds: np.ndarray, ranks: np.ndarray | None) -> LogFold:
+def fold(mode: OrderingMode, numbers: np.ndarray, count: int, kinds: np.ndarray, ranks: np.ndarray | None) -> LogFold:
     """The winning record of each of `count` keys.
 
     numbers: the key of each record, in arrival order; every key has at least one. kinds: uint8 of `RecordKind`. ranks:

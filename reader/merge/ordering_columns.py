@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
-from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, Scan
+from penstock.proto.model.splits import CommitTimeOrdering, CustomMerge, EventTimeOrdering, Scan
 from penstock.reader.merge.ordering import check_ordering_type
 from penstock.table.arrow_arrays import numpy_array
 from penstock.table.log.delete_list import ARRAY, INT, LONG, NULL, TIME_MICROS
@@ -86,12 +86,14 @@ class OrderingColumns:
 
 def ordering_columns(scan: Scan, schema: pa.Schema) -> OrderingColumns:
     """The scan's ordering columns. SchemaMismatch for a column that the table lacks, or one without an order."""
-    place = f"table {scan.table}"
+    place, dotted, deletes_win = f"table {scan.table}", False, False
     match scan.merge:
         case CommitTimeOrdering():
             return OrderingColumns(names=(), types=(), dotted=False, deletes_win=False, place=place)
         case EventTimeOrdering(names, dotted, deletes_win):
             pass
+        case CustomMerge(_, _, fields):  # the ordering values of its deletes
+            names = tuple(name for name in fields if name in schema.names)
     for name in names:
         if name not in schema.names:
             raise SchemaMismatch(

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.proto.model.reports import MergeOutcomes
-from penstock.reader.merge.filling import Filler
 from penstock.reader.merge.fold import LogFold, RecordKind
 from penstock.reader.merge.keys import Matches, RecordTable
 from penstock.reader.merge.log_rows import LogRows
@@ -49,6 +48,19 @@ class RowGroup(Protocol):
         ...
 
 
+class PairMerge(Protocol):
+    """Makes one row of a base row and the log row that it matches."""
+
+    @property
+    def from_newer(self) -> bool:
+        """Whether a log row changes a base row that stays."""
+        ...
+
+    def pairs(self, base: pa.RecordBatch, log: pa.RecordBatch, base_wins: np.ndarray) -> pa.RecordBatch:
+        """The rows of pairs i of base and log, in order; pairs that are deleted have none."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWinners:
     """The winning record of each number of a log's records. All arrays are indexed by number."""
@@ -60,13 +72,13 @@ class LogWinners:
     ordering: OrderingTuples | None
     """The ordering values; None if the newer record always wins."""
     row_of: np.ndarray
-    """int64 row in `rows` of a data winner, ascending with arrival; -1 for deletes."""
+    """int64 row in `rows`, ascending with arrival; -1 for deletes that no base row is merged with."""
     rows: LogRows
-    """The rows of data winners."""
+    """The rows of the others."""
     folded: LogFold
     """The fold's counts."""
-    filler: Filler | None = None
-    """How a row and the base row that it matches fill each other's gaps; None if a row replaces the other whole."""
+    filler: PairMerge | None = None
+    """How a row and the base row that it matches become one; None if a row replaces the other whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,9 +174,8 @@ class Merge:
 
     def inserts(self) -> Iterator[pa.RecordBatch]:
         """The rows of numbers that no base row matched, after the whole base has been passed."""
-        rows = self._winners.row_of[~self._met]
+        rows = self._winners.row_of[~self._met & (self._winners.kinds == RecordKind.DATA)]
         self._won |= ~self._met
-        rows = rows[rows >= 0]
         self.inserted = len(rows)
         yield from self._put(rows)
 
@@ -222,7 +233,7 @@ class Merge:
         for batch in self._winners.rows.take(np.sort(rows), spec.batch_rows, spec.batch_bytes):
             yield batch if self._winners.filler is None else batch.select(spec.columns)
 
-    def _put_filled(self, placed: Sequence[_Met], filler: Filler) -> Iterator[pa.RecordBatch]:
+    def _put_filled(self, placed: Sequence[_Met], filler: PairMerge) -> Iterator[pa.RecordBatch]:
         """The log rows of a row group, each with the base row it matched."""
         spec = self._spec
         log_rows = np.concatenate([met.log_rows for met in placed])
@@ -232,7 +243,9 @@ class Merge:
         emitted = 0
         for batch in self._winners.rows.take(log_rows[order], spec.batch_rows, spec.batch_bytes):
             mine = slice(emitted, emitted + batch.num_rows)
-            yield filler.pairs(base.take(arrow_array(order[mine])), batch, base_wins[mine])
+            rows = filler.pairs(base.take(arrow_array(order[mine])), batch, base_wins[mine])
+            if rows.num_rows:
+                yield rows
             emitted += batch.num_rows
 
 

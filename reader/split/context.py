@@ -17,13 +17,15 @@ MAX_BATCH_ROWS = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How a split is read. Options never change the rows that are returned."""
+    """How a split is read. But for `mergers`, options never change the rows that are returned."""
 
     batch_rows: int = 32768
     """The most rows of a batch, 1 to 2^24."""
     compiled: bool | None = None
     """Whether the compiled kernels are used; None: as `kernels.choice` decides. Without them fastavro and Arrow
     functions do the same work."""
+    mergers: tuple[tuple[str, str], ...] = ()
+    """The functions that the user registered for custom mergers and payload classes (`merge.mergers.Mergers`)."""
 
     @property
     def by_kernels(self) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import COMPLETION_TIME
-from penstock.proto.model.splits import RowsOf, Scan
+from penstock.proto.model.splits import CustomMerge, RowsOf, Scan
 from penstock.reader.merge.delete_markers import DeleteMarkers, delete_markers
 from penstock.reader.merge.ordering_columns import OrderingColumns, ordering_columns
 from penstock.reader.values.record_keys import RECORD_KEY, STORED_KEY, KeyMaker, key_maker
@@ -106,26 +106,27 @@ def output_schema(scan: Scan) -> pa.Schema:
     return pa.schema([schema.field(name) for name in scan.columns])
 
 
-def read_schema_of(scan: Scan, *, event_time: str = "", keyed: bool = False) -> ReadSchema:
+def read_schema_of(scan: Scan, *, event_time: str = "", keyed: bool = False, merged: bool = False) -> ReadSchema:
     """The columns to read for this scan. `event_time` names one more column for the report, `keyed` adds the record
-    key.
+    key, `merged` is for files with logs: a function of the user's (`CustomMerge`) merges whole records.
 
     UnsupportedFeature for an ordering column whose values have no order, and as `delete_markers`; SchemaMismatch if the
     table has no such ordering column; ConfigurationError for a column or filter that does not fit the table.
     """
     global _last_schema
-    last = _last_schema
-    if last is None or last[0]() is not scan or last[1:3] != (event_time, keyed):
-        _last_schema = last = (weakref.ref(scan), event_time, keyed, _read_schema(scan, event_time, keyed))
-    return last[3]
+    last, whole = _last_schema, merged and isinstance(scan.merge, CustomMerge)
+    if last is None or last[0]() is not scan or last[1] != (event_time, keyed, whole):
+        schema = _read_schema(scan, event_time, keyed, whole=whole)
+        _last_schema = last = (weakref.ref(scan), (event_time, keyed, whole), schema)
+    return last[2]
 
 
-_last_schema: tuple[weakref.ref[Scan], str, bool, ReadSchema] | None = None
+_last_schema: tuple[weakref.ref[Scan], tuple[str, bool, bool], ReadSchema] | None = None
 """The schema of the last scan, by its identity: most splits are read after another one of their scan. The scan, whose
 URI may have credentials, is not kept."""
 
 
-def _read_schema(scan: Scan, event_time: str, keyed: bool) -> ReadSchema:
+def _read_schema(scan: Scan, event_time: str, keyed: bool, *, whole: bool) -> ReadSchema:
     record, schema = _table_schema(scan.schema_json)
     output, completed = output_schema(scan), scan.completion_times is not None
     predicate = _predicate(scan.where, scan.schema_json, completion_time=completed) if scan.where else None
@@ -147,6 +148,8 @@ def _read_schema(scan: Scan, event_time: str, keyed: bool) -> ReadSchema:
     if absent:
         raise ConfigurationError(f"table {scan.table}: no column {', '.join(absent)}")
     stored = tuple(name for name in carried if name not in scan.partition_fields and name not in computed)
+    if whole:
+        stored = tuple(schema.names)
     if not stored:
         stored = (RECORD_KEY,) if RECORD_KEY in schema.names else (schema.names[0],)
     return ReadSchema(

@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
 from penstock.proto.model.splits import (
     CommitTimeOrdering,
+    CustomMerge,
     DeleteMarker,
     EventTimeOrdering,
     FillDefaults,
@@ -20,7 +21,7 @@ from penstock.proto.model.splits import (
     MergeMode,
     WholeRecords,
 )
-from penstock.table.config.payload_classes import MergeRules, is_plain, payload_rules
+from penstock.table.config.payload_classes import MergeRules, full_name, is_plain, payload_rules
 from penstock.table.config.properties import TableProperties
 from penstock.table.storage.filesystem import redacted_uri
 
@@ -46,9 +47,10 @@ def merge_rules(properties: TableProperties, requested_marker: DeleteMarker | No
 
     EventTimeOrdering(()) is event time without an ordering field: all records have the same ordering value, so the
     newer one wins. `requested_marker` is the delete marker of the query; the table's own marker takes precedence, as in
-    Hudi. A copy-on-write table never merges, so any mode is valid for it. UnsupportedFeature, with the name of the
-    setting, for custom mergers and for payload classes of other projects; ConfigurationError for a partial update mode
-    that Hudi 1.2.0 does not define.
+    Hudi. A copy-on-write table never merges, so any mode is valid for it. A merger or payload class that is not Hudi's
+    is a `CustomMerge`: the reader decides whether it has a function for it. UnsupportedFeature, with the name of the
+    setting, for one beside a merge mode that does not use it; ConfigurationError for a partial update mode that Hudi
+    1.2.0 does not define.
     """
     if not properties.is_merge_on_read:
         fields = properties.ordering_fields
@@ -81,7 +83,34 @@ def _merge_property(properties: TableProperties, name: str) -> str:
 
 def _stored_rules(properties: TableProperties) -> MergeRules:
     """The rules that a version 9 table stores. After an upgrade the legacy payload class no longer determines them."""
-    return MergeRules(mode=_stored_mode(properties), fill=_stored_fill(properties))
+    fill = _stored_fill(properties)
+    if properties.merge_mode == _CUSTOM and (custom := _custom_rules(properties)) is not None:
+        return custom
+    return MergeRules(mode=_stored_mode(properties), fill=fill)
+
+
+def _custom_rules(properties: TableProperties) -> MergeRules | None:
+    """The rules of merge mode CUSTOM: by the strategy, else by the payload class. None if the table names neither.
+
+    Rules of Hudi's own payload classes are those of tables below version 9. Version 9 stores them as merge modes, but
+    for `HoodieAvroPayload`.
+    """
+    strategy, payload = _user_strategy(properties), properties.payload_class
+    if strategy:
+        return MergeRules(mode=CustomMerge(strategy, False, properties.ordering_fields))
+    if not payload:
+        return None
+    rules = payload_rules(payload, properties.ordering_fields)
+    if rules is None:
+        return MergeRules(mode=CustomMerge(full_name(payload), True, properties.ordering_fields))
+    return rules if properties.version < 9 or rules == MergeRules(mode=CommitTimeOrdering()) else None
+
+
+def _user_strategy(properties: TableProperties) -> str:
+    """The merge strategy id in lower case, or '' for none and for those of Hudi itself, which add nothing to merge mode
+    and payload class."""
+    strategy = properties.merge_strategy.lower()
+    return "" if strategy in ("", _EVENT_STRATEGY, _COMMIT_STRATEGY, _PAYLOAD_STRATEGY) else strategy
 
 
 def _stored_fill(properties: TableProperties) -> FillMode:
@@ -126,23 +155,24 @@ def _inferred_rules(properties: TableProperties) -> MergeRules:
     """
     _stored_fill(properties)
     stored = properties.version >= 8 and bool(properties.merge_mode)
-    rules = payload_rules(properties.payload_class, properties.ordering_fields)
-    if stored and (properties.merge_mode != _CUSTOM or rules is None):
+    if not stored or properties.merge_mode == _CUSTOM:
+        custom = _custom_rules(properties)
+        if custom is not None:
+            return custom
+    if stored:
         return MergeRules(mode=_stored_mode(properties))
-    _refuse_strategy(properties)
-    if rules is not None:
-        return rules
-    if properties.payload_class:
-        _refuse(properties, f"payload class {properties.payload_class}")
     fields = properties.ordering_fields
     return MergeRules(mode=EventTimeOrdering(fields) if fields else CommitTimeOrdering())
 
 
 def _refuse_strategy(properties: TableProperties) -> None:
-    """Refuses custom mergers. The strategy ids of Hudi itself add nothing to merge mode and payload class."""
-    strategy = properties.merge_strategy.lower()
-    if strategy not in ("", _EVENT_STRATEGY, _COMMIT_STRATEGY, _PAYLOAD_STRATEGY):
-        _refuse(properties, f"record merge strategy {properties.merge_strategy} (a custom record merger)")
+    """Refuses custom mergers beside a merge mode that does not use them."""
+    if _user_strategy(properties):
+        _refuse(
+            properties,
+            f"record merge strategy {properties.merge_strategy} (a custom record merger) with record merge mode "
+            f"{properties.merge_mode or '(none)'}",
+        )
 
 
 def refuse_unsupported(properties: TableProperties) -> None:

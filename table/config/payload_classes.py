@@ -54,11 +54,11 @@ def is_plain(payload_class: str) -> bool:
 
 
 def payload_rules(payload_class: str, ordering_fields: tuple[str, ...]) -> MergeRules | None:
-    """The rules of a payload class; None for a class of another project, or one without rules of its own."""
+    """The rules of a payload class; None for a class that a function of the reader's stands for (`CustomMerge`)."""
     match full_name(payload_class).removeprefix(_MODEL):
         case "DefaultHoodieRecordPayload" | "EventTimeAvroPayload":
             return MergeRules(mode=EventTimeOrdering(ordering_fields))
-        case "OverwriteWithLatestAvroPayload":
+        case "OverwriteWithLatestAvroPayload" | "HoodieAvroPayload":
             return MergeRules(mode=CommitTimeOrdering())
         case "PartialUpdateAvroPayload":
             return MergeRules(mode=EventTimeOrdering(ordering_fields, deletes_win=True), fill=FillNulls())

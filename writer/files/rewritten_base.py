@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.proto.model.splits import MergeMode, WholeFile
+from penstock.proto.model.splits import OrderingMode, WholeFile
 from penstock.reader.base.file import BaseFile
 from penstock.reader.merge.fold import RecordKind, fold
 from penstock.reader.merge.keys import number_keys
@@ -48,7 +48,7 @@ def merged_rows(
     base: BaseFile,
     rows: KeyedRows,
     stamp: RowStamp,
-    mode: MergeMode,
+    mode: OrderingMode,
     ordering: OrderingColumns,
     counts: RewriteCounts,
     changes: RowChanges | None = None,
@@ -116,7 +116,7 @@ def appended_rows(
         yield batch
 
 
-def _winners(rows: KeyedRows, mode: MergeMode) -> LogWinners:
+def _winners(rows: KeyedRows, mode: OrderingMode) -> LogWinners:
     table, numbers = number_keys(rows.keys.chunks)
     ordering = OrderingTuples(rows.ordering_arrays()) if rows.ordering else None
     folded = fold(mode, numbers, table.count, rows.kinds, ordering.ranks() if ordering else None)

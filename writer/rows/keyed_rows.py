@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import SchemaMismatch
-from penstock.proto.model.splits import MergeMode
+from penstock.proto.model.splits import OrderingMode
 from penstock.reader.merge.fold import RecordKind, fold
 from penstock.reader.merge.keys import number_keys
 from penstock.reader.merge.log_rows import rows_within
@@ -160,7 +160,7 @@ def marked_deletes(rows: pa.Table) -> np.ndarray:
     return marked
 
 
-def combined(rows: KeyedRows, mode: MergeMode, *, in_table: bool = False) -> KeyedRows:
+def combined(rows: KeyedRows, mode: OrderingMode, *, in_table: bool = False) -> KeyedRows:
     """One row for each key of a partition, or of the whole table: the one that wins by the table's merge rule; of
     equals the later one. The winners keep their order."""
     if len(rows) < 2:

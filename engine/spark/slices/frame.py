@@ -157,6 +157,8 @@ def _rest_frame(
     """The rows of the other splits; None if they are too many for an option. The plan has the query, columns and
     filter; only options of reading remain."""
     options = {"batchRows": str(load.options.batch_rows)}
+    if load.options.mergers:
+        options["mergers"] = ",".join(f"{name}={target}" for name, target in load.options.mergers)
     if load.options.retry_timeout_us is not None:
         options["retryTimeout"] = f"{load.options.retry_timeout_us // 1000} ms"
     planned = as_option(scan, division.rest, os.cpu_count() or 1, load.options.slots)

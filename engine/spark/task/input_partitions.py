@@ -91,6 +91,8 @@ class SlotReading:
     """The access to the topic of a hybrid stream. The task resolves its references to secrets."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     """The retries of storage and server calls, the same as in the driver."""
+    mergers: tuple[tuple[str, str], ...] = ()
+    """The functions that merge records (option `mergers`)."""
     skips_lost: bool = False
     """Whether a split ends, with a warning, at a file that no longer exists (`failOnDataLoss=false`)."""
 

@@ -104,7 +104,8 @@ def _rows(
     limit, rows = reading.limit_rows, 0
     if limit == 0:
         return rows
-    options = ReadOptions(batch_rows=reading.batch_rows if limit is None else min(reading.batch_rows, limit))
+    batch_rows = reading.batch_rows if limit is None else min(reading.batch_rows, limit)
+    options = ReadOptions(batch_rows=batch_rows, mergers=reading.mergers)
     topics = topic_reading(scan, reading.access)
 
     def open_split(start: int) -> Generator[SplitBatch, None, None]:

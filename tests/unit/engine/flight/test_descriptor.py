@@ -128,6 +128,7 @@ def test_every_key_is_an_option_of_a_read() -> None:
         (command(table="t", server="10.0.0.1:7070"), "unknown key 'server'"),
         (command(table="t", serverToken="/etc/passwd"), "unknown key 'serverToken'"),
         (command(table="t", TABLE="u"), "unknown key 'TABLE'"),
+        (command(table="t", mergers={"a": "os:system"}), "unknown key 'mergers'"),
         (b'{"table": "t", "table": "u"}', "'table' is given twice"),
         (command(table="t", columns=[1]), "key columns: got a list with other values"),
         (command(table="t", where={"v": 1}), "key where: got JSON of type dict"),

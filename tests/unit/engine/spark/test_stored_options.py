@@ -102,3 +102,13 @@ def test_damaged_metadata_is_an_error(damaged: object) -> None:
     schema = StructType([StructField("a", LongType(), True, {"penstock.table": damaged})])
     with pytest.raises(ConfigurationError, match=r"metadata penstock\.table .* is damaged"):
         options_of_read({}, schema)
+
+
+@pytest.mark.parametrize("name", ["mergers", "MERGERS"])
+def test_functions_are_neither_stored_nor_read_from_a_catalog(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"mergers is not stored, .*penstock.mergers"):
+        options_of_new_table({**CREATED, f"option.{name}": "a=os:system"})
+    stored = with_stored_options(PLAIN, {"path": "/lake/orders", name: "a=os:system"})
+    with pytest.raises(ConfigurationError, match="mergers is not stored"):
+        options_of_read({}, stored)
+    assert options_of_read({"path": "/t", name: "a=os:path"}, PLAIN)[name.lower()] == "a=os:path"

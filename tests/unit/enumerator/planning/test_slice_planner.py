@@ -291,7 +291,7 @@ class TestDescription:
         properties = golden.copy("A_payload_awsdms_v6_h0150", tmp_path / "t") / ".hoodie" / "hoodie.properties"
         properties.write_text(properties.read_text().replace("AWSDmsAvroPayload", "MyPayload"))
         description = describe(open_table(str(properties.parents[1])), "t")
-        assert description.merge_mode.endswith("MyPayload")
+        assert description.merge_mode == "CUSTOM (org.apache.hudi.common.model.MyPayload)"
 
     def test_delete_marker_of_a_reader_changes_the_scope(self, golden: Golden) -> None:
         case = "A_merge_custom_delete_v6_h0150"

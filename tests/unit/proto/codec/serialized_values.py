@@ -27,6 +27,7 @@ from penstock.proto.model.reports import (
 from penstock.proto.model.splits import (
     AllRows,
     CommitTimeOrdering,
+    CustomMerge,
     DeleteMarker,
     EventTimeBounds,
     EventTimeOrdering,
@@ -143,7 +144,8 @@ scans = st.builds(
     where=text,
     merge=st.just(CommitTimeOrdering())
     | st.builds(EventTimeOrdering, st.lists(names, max_size=2).map(tuple), deletes_win=st.booleans())
-    | st.builds(EventTimeOrdering, st.tuples(names), st.booleans(), st.booleans()),
+    | st.builds(EventTimeOrdering, st.tuples(names), st.booleans(), st.booleans())
+    | st.builds(CustomMerge, names, st.booleans(), st.lists(names, max_size=2).map(tuple)),
     visible=st.builds(
         VisibleInstants, st.frozensets(instants, max_size=5), st.just("") | instants.map(str), instants.map(str)
     ),

@@ -7,7 +7,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.proto.errors import ConfigurationError
-from penstock.proto.options.types import MAX_DURATION_US, Duration, TrueFalse
+from penstock.proto.options.types import MAX_DURATION_US, Duration, Functions, TrueFalse
+
+PAIRS = (("a.B", "m.n:f"), ("c", "m:g.h"))
+
+
+@pytest.mark.parametrize(
+    "given_value", ["a.B=m.n:f,c=m:g.h", " c = m:g.h , a.B = m.n:f ", dict(PAIRS), {**dict(PAIRS)}]
+)
+def test_functions(given_value: object) -> None:
+    assert Functions().parse("mergers", given_value) == PAIRS
+
+
+@pytest.mark.parametrize(
+    "given_value",
+    [
+        "a",
+        "a=",
+        "=m:f",
+        "a=m",
+        "a=m:f,a=m:g",
+        "a=m:f()",
+        "a=m:f;import os",
+        "a=../x:f",
+        {"a": 7},
+        {7: "m:f"},
+        7,
+        ["a=m:f"],
+    ],
+)
+def test_functions_in_another_form_are_refused(given_value: object) -> None:
+    with pytest.raises(ConfigurationError, match="option mergers"):
+        Functions().parse("mergers", given_value)
+
 
 S, M, H, D = 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000
 

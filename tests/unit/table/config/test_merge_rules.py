@@ -7,6 +7,7 @@ import pytest
 from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
 from penstock.proto.model.splits import (
     CommitTimeOrdering,
+    CustomMerge,
     DeleteMarker,
     EventTimeOrdering,
     FillDefaults,
@@ -71,10 +72,6 @@ def test_version_9_mode_is_never_derived_from_the_legacy_payload() -> None:
 @pytest.mark.parametrize(
     ("version", "settings", "named"),
     [
-        (6, {"compaction__payload__class": "com.example.Mine"}, "payload class com.example.Mine"),
-        (6, {"compaction__record__merger__strategy": USER_STRATEGY}, f"strategy {USER_STRATEGY}"),
-        (8, {"record__merge__mode": "CUSTOM", "record__merge__strategy__id": USER_STRATEGY}, USER_STRATEGY),
-        (8, {"record__merge__mode": "CUSTOM", "compaction__payload__class": "x.Y"}, "payload x.Y"),
         (8, {"record__merge__mode": "EVENT_TIME_ORDERING", "compaction__payload__class": "x.Y"}, "payload class x.Y"),
         (9, {"record__merge__mode": "CUSTOM"}, "record merge mode CUSTOM"),
         (9, {"record__merge__mode": "EVENT_TIME_ORDERING", "record__merge__strategy__id": USER_STRATEGY}, "strategy"),
@@ -84,6 +81,47 @@ def test_refused_by_name_on_merge_on_read_only(version: int, settings: dict[str,
     with pytest.raises(UnsupportedFeature, match=named) as caught:
         merge_mode(_table(version, **settings))
     assert "table /base" in str(caught.value)
+    assert merge_mode(_table(version, "COPY_ON_WRITE", **settings)) == EVENT
+
+
+OF_PAYLOAD = CustomMerge("x.Y", True, ("ts",))
+OF_STRATEGY = CustomMerge(USER_STRATEGY, False, ("ts",))
+BY_PAYLOAD = {"record__merge__strategy__id": "00000000-0000-0000-0000-000000000000"}
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "expected"),
+    [
+        (6, {"compaction__payload__class": "x.Y"}, OF_PAYLOAD),
+        (6, {"compaction__record__merger__strategy": USER_STRATEGY.upper()}, OF_STRATEGY),
+        (8, {"record__merge__mode": "CUSTOM", "compaction__payload__class": "x.Y", **BY_PAYLOAD}, OF_PAYLOAD),
+        (8, {"record__merge__mode": "CUSTOM", "record__merge__strategy__id": USER_STRATEGY}, OF_STRATEGY),
+        (9, {"record__merge__mode": "CUSTOM", "compaction__payload__class": "x.Y", **BY_PAYLOAD}, OF_PAYLOAD),
+        (
+            9,
+            {
+                "record__merge__mode": "CUSTOM",
+                "record__merge__strategy__id": USER_STRATEGY,
+                "compaction__payload__class": "x.Y",
+            },
+            OF_STRATEGY,
+        ),
+        (
+            9,
+            {
+                "record__merge__mode": "CUSTOM",
+                "compaction__payload__class": "com.uber.hoodie.common.model.ReverseOrderHoodieRecordPayload",
+            },
+            CustomMerge(MODEL + "ReverseOrderHoodieRecordPayload", True, ("ts",)),
+        ),
+        (9, {"record__merge__mode": "CUSTOM", "compaction__payload__class": MODEL + "HoodieAvroPayload"}, COMMIT),
+        (6, {"compaction__payload__class": MODEL + "HoodieAvroPayload"}, COMMIT),
+    ],
+)
+def test_mergers_and_payload_classes_of_others_are_left_to_the_reader(
+    version: int, settings: dict[str, str], expected: MergeMode
+) -> None:
+    assert merge_mode(_table(version, **settings)) == expected
     assert merge_mode(_table(version, "COPY_ON_WRITE", **settings)) == EVENT
 
 
