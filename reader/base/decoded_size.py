@@ -169,12 +169,16 @@ def longest_value(column: pa.Array) -> int | None:
 
 
 def pieces(
-    batch: pa.RecordBatch, size: BatchSize, stored: pa.Schema, keep: Collection[str]
+    batch: pa.RecordBatch, size: BatchSize, stored: pa.Schema, keep: Collection[str], *, has_indices: bool = True
 ) -> Iterator[pa.RecordBatch]:
     """The batch in pieces of at least one row and at most `size`, measured with the indices as text.
 
-    Columns that were read as indices get the file's type, `stored`, except those in `keep`.
+    Columns that were read as indices get the file's type, `stored`, except those in `keep`. `has_indices`: whether
+    columns were read as indices.
     """
+    if not has_indices and batch.num_rows <= size.rows and batch.nbytes <= size.size_bytes:
+        yield batch
+        return
     plain = {
         field.name: stored.field(field.name).type
         for field in batch.schema
