@@ -9,8 +9,10 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.reader.base.accepted_file import AcceptedFile, accepted_file
 from penstock.reader.base.columns import ENUM
-from penstock.reader.base.decoded_size import ReadSize, longest_value, read_size
+from penstock.reader.base.decoded_size import ReadSize, fits_one_read, longest_value, read_size
+from penstock.reader.kernels.choice import WHOLE_FILE_BYTES
 from penstock.reader.split.emit import BatchSize
 from penstock.table.parquet.checks import (
     FooterChecks,
@@ -21,9 +23,6 @@ from penstock.table.parquet.checks import (
     read_checked_footer,
 )
 from penstock.table.parquet.pages import ChunkPages, check_pages
-
-WHOLE_BYTES: Final = 256 << 10
-"""A file of at most this size is read whole, by one read. On a remote store that takes less time than two requests."""
 
 _LOCAL_BUFFER_BYTES: Final = 16 << 10
 _REMOTE_BUFFER_BYTES: Final = 1 << 20
@@ -37,9 +36,14 @@ _ARROW_SCHEMA: Final = b"ARROW:schema"
 class CheckedFile:
     """An open Parquet file, for one thread at a time. Its methods raise ParquetError and the errors of pyarrow."""
 
-    def __init__(self, source: pa.NativeFile, *, local: bool) -> None:
-        """`source` is closed by `close`, and if this fails. `local`: a read of a few bytes takes microseconds."""
-        self._source = source
+    def __init__(self, source: pa.NativeFile, *, local: bool, compiled: bool) -> None:
+        """A file of at most WHOLE_FILE_BYTES is read whole, by one read.
+
+        `source` is closed by `close`, and if this fails. `local`: a read of a few bytes takes microseconds. `compiled`:
+        whether a kernel checks the file, if it is read whole. Files that it does not accept are checked without it.
+        """
+        self._source, self._compiled = source, compiled
+        self._accepted: AcceptedFile | None = None
         self._checked_columns: dict[int, frozenset[str]] = {}
         self._pages: dict[int, dict[int, ChunkPages]] = {}
         self._encoded: Sequence[str] = ()
@@ -47,7 +51,9 @@ class CheckedFile:
         try:
             self._buffer_bytes = _LOCAL_BUFFER_BYTES if local else _REMOTE_BUFFER_BYTES
             self._is_near = local
-            self._file, self._checks = self._opened_whole() if source.size() <= WHOLE_BYTES else self._opened_in_parts()
+            self._file, self._checks = (
+                self._opened_whole() if source.size() <= WHOLE_FILE_BYTES else self._opened_in_parts()
+            )
         except BaseException:
             self._source.close()
             raise
@@ -84,6 +90,12 @@ class CheckedFile:
     def batches(self, number: int, size: BatchSize, columns: Sequence[str]) -> tuple[ReadSize, pq.ParquetFile]:
         """How to read these columns of row group `number`, and the file to read them from. Checks once per column of a
         row group that no page needs excessive memory; not on a remote store, where that takes a request per page."""
+        if (accepted := self._accepted) is not None:
+            if fits_one_read(accepted.rows, accepted.size_bytes, size):
+                return ReadSize(max(1, accepted.rows), (), fits_batch=True), self._file
+            if self.footer.num_row_groups == 1:
+                self._pages[number] = accepted.pages()
+                self._checked_columns[number] = frozenset(columns)
         self._check_pages(number, columns)
         longest = partial(self._longest_value, number)
         read = read_size(self.footer, number, columns, size, self._pages.get(number, {}), longest, skip=self._encoded)
@@ -97,6 +109,9 @@ class CheckedFile:
         length = footer_length(data, len(data))
         file = self._open(self._source)
         check_columns(file.metadata)
+        self._accepted = accepted_file(data) if self._compiled else None
+        if self._accepted is not None:
+            return file, FooterChecks(None, self._accepted.schema)
         return file, check_footer_bytes(data, length)
 
     def _opened_in_parts(self) -> tuple[pq.ParquetFile, FooterChecks]:

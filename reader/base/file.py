@@ -66,6 +66,7 @@ class BaseFile:
         may_be_encoded: Collection[str] = (),
         calendars: bool = True,
         tally: SplitTally | None = None,
+        compiled: bool = False,
     ) -> None:
         """* record: the table's schema.
         * columns_read: the columns to read, distinct, at least one. `key`: one of them that must not be null, or ''.
@@ -74,6 +75,7 @@ class BaseFile:
         * may_be_encoded: text columns that may be returned as indices (`values.dictionary_text`) where that is cheaper.
         * calendars: whether dates and timestamps of the legacy calendar are converted.
         * tally: gets the time that decoding takes.
+        * compiled: whether a kernel checks a small file.
 
         CorruptFile if the file is gone, shorter than planned, or not Parquet; SchemaMismatch if a column's type cannot
         be read as the table's. Only the footer is read.
@@ -87,7 +89,7 @@ class BaseFile:
             source = storage.open_input(ref.path)
         except FileNotFoundError:
             raise self._gone() from None
-        self._parquet = self._translated(lambda: CheckedFile(source, local=is_local(storage)))
+        self._parquet = self._translated(lambda: CheckedFile(source, local=is_local(storage), compiled=compiled))
         try:
             self.footer: Final[Mapping[bytes, bytes]] = self._parquet.footer.metadata or {}
             """The key-value metadata of the footer."""
@@ -178,6 +180,9 @@ class BaseFile:
         remaining = self.rows_of(number)
         while (decoded := self._translated(lambda: next(batches, None))) is not None:
             remaining -= decoded.num_rows
+            if read.fits_batch:
+                yield self._as_table_columns(self._rebased(decoded), sources, constants)
+                continue
             parts = pieces(decoded, size, self.stored_schema, self._encoded, has_indices=has_indices)
             while (piece := self._translated(partial(next, parts, None))) is not None:
                 batch = self._as_table_columns(self._rebased(piece), sources, constants)

@@ -28,4 +28,5 @@ def open_base(
         names=schema.file_names(split.base_instant, f"table {table}: {split.base.path}"),
         may_be_encoded=may_be_encoded,
         tally=context.tally,
+        compiled=context.options.by_kernels,
     )

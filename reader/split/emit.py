@@ -29,8 +29,8 @@ BATCH_BYTES: Final = 16 << 20
 """About the most bytes of a batch, however wide its rows are."""
 
 _TARGET_BYTES: Final = 1 << 20
-_TARGET_ROWS: Final = 8192
-"""A batch has about `_TARGET_BYTES`, or `_TARGET_ROWS` rows if those are larger. More would only take memory."""
+TARGET_ROWS: Final = 8192
+"""A batch has about `_TARGET_BYTES`, or `TARGET_ROWS` rows if those are larger. More would only take memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class BatchSize:
     def rows_of(self, row_bytes: int) -> int:
         """How many rows of this size to decode at once; at least 1."""
         row_bytes = max(1, row_bytes)
-        return max(1, min(self.rows, self.size_bytes // row_bytes, max(_TARGET_ROWS, _TARGET_BYTES // row_bytes)))
+        return max(1, min(self.rows, self.size_bytes // row_bytes, max(TARGET_ROWS, _TARGET_BYTES // row_bytes)))
 
 
 KeysOf = Callable[[Origin], pa.Array]
