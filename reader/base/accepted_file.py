@@ -35,15 +35,17 @@ class AcceptedFile:
         }
 
 
-def accepted_file(data: bytes) -> AcceptedFile | None:
-    """The facts of a whole file; None if the kernel does not accept it, which does not mean that it is damaged."""
+def accepted_file(data: bytes, length: int) -> AcceptedFile | None:
+    """The facts of a whole file, whose footer has `length` bytes.
+
+    None if the kernel does not accept it, which does not mean that it is damaged.
+    """
     from penstock.reader.kernels import parquet
 
     content = np.frombuffer(data, np.uint8)
     facts = np.empty((_MOST_LEAVES, parquet.FACTS), np.int64)
     scratch = np.empty((_MOST_DEPTH, parquet.SCRATCH), np.int64)
-    leaves, rows, size_bytes, schema_end = parquet.check_file(content, facts, scratch)
+    leaves, rows, size_bytes, schema_end = parquet.check_file(content, length, facts, scratch)
     if rows == parquet.NOT_ACCEPTED:
         return None
-    length = int.from_bytes(data[-8:-4], "little")
     return AcceptedFile(rows, size_bytes, data[len(data) - 8 - length : schema_end], facts[:leaves])

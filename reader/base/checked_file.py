@@ -109,7 +109,7 @@ class CheckedFile:
         length = footer_length(data, len(data))
         file = self._open(self._source)
         check_columns(file.metadata)
-        self._accepted = accepted_file(data) if self._compiled else None
+        self._accepted = accepted_file(data, length) if self._compiled else None
         if self._accepted is not None:
             return file, FooterChecks(None, self._accepted.schema)
         return file, check_footer_bytes(data, length)

@@ -7,8 +7,8 @@ order only, as writers write them, so that pyarrow sees the same values.
 Safety. The input is untrusted, and compiled code has no bounds checks. The bound of each access:
 - data: every read compares the offset with `stop`, which is at most `len(data)`. An invalid offset is FAR, which every
   check refuses;
-- scratch[depth]: `_skip` compares `depth` with `len(scratch)`, `_schema` the number of open groups;
-- facts[leaf]: `_schema` compares the number of leaves with `len(facts)`, `check_file` that of all column chunks.
+- scratch[depth]: `_skip` and `_schema` compare `depth` with `len(scratch)`; fields of a struct are below SCRATCH;
+- facts[leaf]: `_schema` compares the number of leaves with `len(facts)`, `_group` that of column chunks with it.
 """
 
 from __future__ import annotations
@@ -17,33 +17,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from penstock.reader.kernels.compilation import compiled_lean, inlined
+from penstock.reader.kernels.compilation import called, compiled_lean, inlined
 
 # Columns of `facts`. The first ones are those of `ChunkPages`, the next ones are of the leaf and its chunk.
-DICTIONARY_BYTES: Final = 0
-ALL_INDICES: Final = 1
-FIRST_INDICES: Final = 2
-BYTES_PER_VALUE: Final = 3
-LARGEST_BYTES: Final = 4
-FRONT_CODED: Final = 5
-KIND: Final = 6
-LENGTH: Final = 7
-DEFINITION_LEVELS: Final = 8
-REPETITION_LEVELS: Final = 9
-VALUES: Final = 10
-FACTS: Final = 11
-
-SCRATCH: Final = 5
+DICTIONARY_BYTES, ALL_INDICES, FIRST_INDICES, BYTES_PER_VALUE, LARGEST_BYTES, FRONT_CODED = range(6)
+KIND, LENGTH, DEFINITION_LEVELS, REPETITION_LEVELS, VALUES, FACTS = range(6, 12)
+SCRATCH: Final = 17
 """Columns of `scratch`."""
 NOT_ACCEPTED: Final = -1
 FAR: Final = 1 << 62
 
-_BINARY: Final = 8
-_LIST: Final = 9
-_STRUCT: Final = 12
-_I32: Final = 5
-_I64: Final = 6
+_I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
 _BYTE_ARRAY: Final = 6
+_CHECKSUM: Final = 4
+_ALL: Final = -1
+_NARROW: Final = 1 << 1 | 1 << 4 | 1 << 15
 _MOST_ROWS: Final = 1 << 20
 _SMALL_PAGE: Final = 64 << 10
 _MAX_EXPANSION: Final = 40_000
@@ -64,15 +52,6 @@ def _varint(data: Any, p: int, stop: int) -> Any:
             return value, p
         shift += 7
     return np.int64(0), np.int64(FAR)
-
-
-@inlined
-def _number(data: Any, p: int, stop: int, kind: int, expected: int) -> Any:
-    """(a number of 0 or above, offset after it); for another type the offset is FAR."""
-    value, p = _varint(data, p, stop)
-    if kind != expected or value & 1:
-        return np.int64(0), np.int64(FAR)
-    return value >> 1, p
 
 
 @inlined
@@ -103,7 +82,7 @@ def _items(data: Any, p: int, stop: int, kind: int) -> Any:
     return count, head & 15, np.int64(p)
 
 
-@compiled_lean
+@called
 def _skip(data: Any, p: int, stop: int, kind: int, scratch: Any) -> Any:
     """The offset after a value of this type. scratch[depth]: the type of the items of an open list and how many are
     left; type 0 is an open struct."""
@@ -114,10 +93,8 @@ def _skip(data: Any, p: int, stop: int, kind: int, scratch: Any) -> Any:
         elif kind == _BINARY:
             size, p = _varint(data, p, stop)
             p += size
-        elif kind == 3:
-            p += 1
-        elif kind == 7:
-            p += 8
+        elif kind in (3, 7):
+            p += 1 if kind == 3 else 8
         elif kind in (_STRUCT, _LIST):
             if depth >= len(scratch):
                 return np.int64(FAR)
@@ -129,7 +106,7 @@ def _skip(data: Any, p: int, stop: int, kind: int, scratch: Any) -> Any:
                 scratch[depth, 0] = item
                 scratch[depth, 1] = count
             depth += 1
-        elif kind > 2 or kind < 1:
+        elif not 1 <= kind <= 2:
             return np.int64(FAR)
         if p > stop:
             return np.int64(FAR)
@@ -138,8 +115,6 @@ def _skip(data: Any, p: int, stop: int, kind: int, scratch: Any) -> Any:
             item = scratch[depth - 1, 0]
             if item == 0:
                 _, kind, p = _field(data, p, stop, 0)
-                if p > stop:
-                    return np.int64(FAR)
                 if kind == 0:
                     depth -= 1
             elif scratch[depth - 1, 1] == 0:
@@ -151,7 +126,29 @@ def _skip(data: Any, p: int, stop: int, kind: int, scratch: Any) -> Any:
             return np.int64(p)
 
 
-@compiled_lean
+@called
+def _numbers(data: Any, p: int, stop: int, narrow: int, out: Any, scratch: Any) -> Any:
+    """The offset after a struct. out[n]: its field n if it is a number of 0 or above, its offset if it is a struct,
+    else -1. narrow: the bits of the fields that must be i32; other numbers must be i64."""
+    for place in range(len(out)):
+        out[place] = -1
+    number, kind, p = _field(data, p, stop, 0)
+    while 0 < number < len(out):
+        if kind in (_I32, _I64):
+            value, p = _varint(data, p, stop)
+            is_negative = value & 1
+            if (kind == _I32) != (narrow >> number & 1 == 1) or (is_negative and number != _CHECKSUM):
+                return np.int64(FAR)
+            out[number] = -1 if is_negative else value >> 1
+        else:
+            if kind == _STRUCT:
+                out[number] = p
+            p = _skip(data, p, stop, kind, scratch)
+        number, kind, p = _field(data, p, stop, number)
+    return np.int64(p) if number == 0 else np.int64(FAR)
+
+
+@called
 def _schema(data: Any, p: int, stop: int, kind: int, facts: Any, scratch: Any) -> Any:
     """(number of leaves, offset after the schema). Fills facts of the leaves. scratch[depth]: the children that are
     left in an open group, and its levels."""
@@ -160,38 +157,25 @@ def _schema(data: Any, p: int, stop: int, kind: int, facts: Any, scratch: Any) -
         return np.int64(0), np.int64(FAR)
     depth = leaves = 0
     for place in range(count):
-        physical = np.int64(-1)
-        length = repetition = children = np.int64(0)
-        number = np.int64(0)
-        while True:
-            number, kind, p = _field(data, p, stop, number)
-            if p > stop:
-                return np.int64(0), np.int64(FAR)
-            if number == 0:
-                break
-            if number == 1:
-                physical, p = _number(data, p, stop, kind, _I32)
-            elif number == 2:
-                length, p = _number(data, p, stop, kind, _I32)
-            elif number == 3:
-                repetition, p = _number(data, p, stop, kind, _I32)
-            elif number == 5:
-                children, p = _number(data, p, stop, kind, _I32)
-            else:
-                p = _skip(data, p, stop, kind, scratch[depth:])
-            if p > stop:
-                return np.int64(0), np.int64(FAR)
+        if depth + 2 > len(scratch):
+            return np.int64(0), np.int64(FAR)
+        element = scratch[depth]
+        p = _numbers(data, p, stop, _ALL, element, scratch[depth + 1 :])
+        physical = element[1]
+        length = max(0, element[2])
+        repetition = max(0, element[3])
+        children = max(0, element[5])
         definition_levels = repetition_levels = np.int64(0)
         if place:
             while depth > 0 and scratch[depth - 1, 0] == 0:
                 depth -= 1
-            if depth == 0 or repetition > 2:
+            if p > stop or depth == 0 or repetition > 2:
                 return np.int64(0), np.int64(FAR)
             scratch[depth - 1, 0] -= 1
             definition_levels = scratch[depth - 1, 1] + (1 if repetition > 0 else 0)
             repetition_levels = scratch[depth - 1, 2] + (1 if repetition == 2 else 0)
         if children > 0:
-            if physical >= 0 or depth + 1 >= len(scratch) or children > count:
+            if physical >= 0 or children > count:
                 return np.int64(0), np.int64(FAR)
             scratch[depth, 0] = children
             scratch[depth, 1] = definition_levels
@@ -205,118 +189,71 @@ def _schema(data: Any, p: int, stop: int, kind: int, facts: Any, scratch: Any) -
             facts[leaves, DEFINITION_LEVELS] = definition_levels
             facts[leaves, REPETITION_LEVELS] = repetition_levels
             leaves += 1
-    for place in range(depth):
-        if scratch[place, 0] != 0:
-            return np.int64(0), np.int64(FAR)
     return np.int64(leaves), np.int64(p)
 
 
-@compiled_lean
+@called
 def _statistics(data: Any, p: int, stop: int, physical: int, scratch: Any) -> Any:
     """The offset after the statistics of a column chunk, FAR if a minimum or maximum is shorter than its type."""
-    width = 0
-    if physical == 0:
-        width = 1
-    elif physical == 1 or physical == 4:
-        width = 4
-    elif physical == 2 or physical == 5:
-        width = 8
-    elif physical == 3:
-        width = 12
-    number = np.int64(0)
-    while True:
-        number, kind, p = _field(data, p, stop, number)
-        if number == 0 or p > stop:
-            return np.int64(p)
-        if number == 1 or number == 2 or number == 5 or number == 6:
+    width = (1, 4, 8, 12, 4, 8, 0, 0)[physical]
+    number, kind, p = _field(data, p, stop, 0)
+    while number > 0:
+        if number in (1, 2, 5, 6):
             size, p = _varint(data, p, stop)
             if kind != _BINARY or size < width:
                 return np.int64(FAR)
             p += size
         else:
             p = _skip(data, p, stop, kind, scratch)
-        if p > stop:
-            return np.int64(FAR)
+        number, kind, p = _field(data, p, stop, number)
+    return np.int64(p)
 
 
-@compiled_lean
+@called
 def _size_statistics(data: Any, p: int, stop: int, facts: Any, leaf: int, scratch: Any) -> Any:
     """The offset after the size statistics of a column chunk, FAR if a histogram has another number of levels."""
-    number = np.int64(0)
-    while True:
-        number, kind, p = _field(data, p, stop, number)
-        if number == 0 or p > stop:
-            return np.int64(p)
+    number, kind, p = _field(data, p, stop, 0)
+    while number > 0:
         if number == 1 and facts[leaf, KIND] != _BYTE_ARRAY:
             return np.int64(FAR)
-        if number == 2 or number == 3:
+        if number in (2, 3):
             count, item, p = _items(data, p, stop, kind)
             levels = facts[leaf, REPETITION_LEVELS] if number == 2 else facts[leaf, DEFINITION_LEVELS]
-            if p > stop or item != _I64 or (count != 0 and count != levels + 1):
+            if item != _I64 or (count != 0 and count != levels + 1):
                 return np.int64(FAR)
             for _ in range(count):
                 _, p = _varint(data, p, stop)
         else:
             p = _skip(data, p, stop, kind, scratch)
-        if p > stop:
-            return np.int64(FAR)
-
-
-@compiled_lean
-def _page(data: Any, p: int, stop: int, page: Any, scratch: Any) -> Any:
-    """The offset after a page header. page: [type, uncompressed bytes, stored bytes, values, encoding]."""
-    page[0] = page[1] = page[2] = -1
-    page[3] = page[4] = 0
-    number = np.int64(0)
-    header = np.int64(0)
-    while True:
         number, kind, p = _field(data, p, stop, number)
-        if p > stop:
-            return np.int64(FAR)
-        if number == 0:
-            break
-        if number <= 3:
-            page[number - 1], p = _number(data, p, stop, kind, _I32)
-        elif number == 5 or number == 8:
-            if header or kind != _STRUCT:
-                return np.int64(FAR)
-            header = number
-            encoding = 2 if number == 5 else 4
-            inner = np.int64(0)
-            page[3] = page[4] = -1
-            while True:
-                inner, kind, p = _field(data, p, stop, inner)
-                if p > stop:
-                    return np.int64(FAR)
-                if inner == 0:
-                    break
-                if inner == 1:
-                    page[3], p = _number(data, p, stop, kind, _I32)
-                elif inner == encoding:
-                    page[4], p = _number(data, p, stop, kind, _I32)
-                else:
-                    p = _skip(data, p, stop, kind, scratch)
-                if p > stop:
-                    return np.int64(FAR)
-        elif number == 7:
-            if header or kind != _STRUCT:
-                return np.int64(FAR)
-            header = number
-            p = _skip(data, p, stop, kind, scratch)
-        elif number == 4:
-            p = _skip(data, p, stop, kind, scratch)
-        else:
-            return np.int64(FAR)
-        if p > stop:
-            return np.int64(FAR)
-    expected = 5 if page[0] == 0 else 7 if page[0] == 2 else 8 if page[0] == 3 else -1
-    if header != expected or page[1] < 0 or page[2] < 0 or page[3] < 0 or page[4] < 0:
-        return np.int64(FAR)
     return np.int64(p)
 
 
-@compiled_lean
-def _pages(data: Any, at: int, end: int, most: int, facts: Any, leaf: int, page: Any, scratch: Any) -> Any:
+@called
+def _page(data: Any, p: int, stop: int, scratch: Any) -> Any:
+    """(type, uncompressed bytes, stored bytes, values, encoding, offset after it) of a page header."""
+    none = np.int64(-1), np.int64(-1), np.int64(-1), np.int64(-1), np.int64(-1), np.int64(FAR)
+    header = scratch[0]
+    p = _numbers(data, p, stop, _ALL, header, scratch[2:])
+    kind = header[1]
+    size = header[2]
+    stored = header[3]
+    at = header[5] if kind == 0 else header[7] if kind == 2 else header[8] if kind == 3 else -1
+    others = (header[5] >= 0) + (header[6] >= 0) + (header[7] >= 0) + (header[8] >= 0)
+    if p > stop or size < 0 or stored < 0 or at < 0 or others != 1:
+        return none
+    if kind == 2:
+        return kind, size, stored, np.int64(0), np.int64(0), np.int64(p)
+    _numbers(data, at, stop, _ALL, scratch[1], scratch[2:])
+    values = scratch[1, 1]
+    encoding = scratch[1, 2 if kind == 0 else 4]
+    if values < 0 or encoding < 0:
+        return none
+    return kind, size, stored, values, encoding, np.int64(p)
+
+
+@called
+def _pages(data: Any, at: int, end: int, most: int, facts: Any, leaf: int, scratch: Any) -> Any:
     """Whether the headers of the pages in data[at:end] are accepted. Fills the facts of the pages."""
     for column in range(6):
         facts[leaf, column] = 0
@@ -324,132 +261,100 @@ def _pages(data: Any, at: int, end: int, most: int, facts: Any, leaf: int, page:
     left = facts[leaf, VALUES]
     is_first = True
     while left > 0 and at < end:
-        body = _page(data, at, end, page, scratch)
+        kind, size, stored, values, encoding, body = _page(data, at, end, scratch)
         if body > end:
             return False
-        size = page[1]
-        stored = page[2]
         if stored > end - body or size > min(most, _SMALL_PAGE + _MAX_EXPANSION * stored):
             return False
-        if page[0] == 2:
+        if kind == 2:
             facts[leaf, DICTIONARY_BYTES] = max(facts[leaf, DICTIONARY_BYTES], size)
         else:
-            values = page[3]
-            if values > left or page[4] >= _ENCODINGS:
+            if values > left or encoding >= _ENCODINGS:
                 return False
             left -= values
             facts[leaf, LARGEST_BYTES] = max(facts[leaf, LARGEST_BYTES], size)
             per_value = (size + max(1, values) - 1) // max(1, values)
             facts[leaf, BYTES_PER_VALUE] = max(facts[leaf, BYTES_PER_VALUE], per_value)
-            if page[4] != 2 and page[4] != 8:
+            if encoding not in (2, 8):
                 facts[leaf, ALL_INDICES] = 0
                 if is_first:
                     facts[leaf, FIRST_INDICES] = 0
-            if page[4] == _DELTA_BYTE_ARRAY:
+            if encoding == _DELTA_BYTE_ARRAY:
                 facts[leaf, FRONT_CODED] = 1
             is_first = False
         at = body + stored
     return left == 0
 
 
-@compiled_lean
+@called
 def _chunk(data: Any, p: int, stop: int, facts: Any, leaf: int, scratch: Any) -> Any:
     """(the most bytes that its rows take while they are decoded, offset after it) of a column chunk."""
-    number = np.int64(0)
-    has_metadata = False
-    bound = np.int64(0)
-    while True:
-        number, kind, p = _field(data, p, stop, number)
-        if p > stop:
+    size_bytes = np.int64(-1)
+    number, kind, p = _field(data, p, stop, 0)
+    while number > 0:
+        if number == 1 or number > 7 or (number == 3 and kind != _STRUCT):  # another file, encryption
             return np.int64(0), np.int64(FAR)
-        if number == 0:
-            break
-        if number == 1 or number > 7:  # another file, encryption
-            return np.int64(0), np.int64(FAR)
-        if number != 3:
+        if number == 3:
+            size_bytes, p = _metadata(data, p, stop, facts, leaf, scratch)
+        else:
             p = _skip(data, p, stop, kind, scratch)
-            if p > stop:
-                return np.int64(0), np.int64(FAR)
-            continue
-        if kind != _STRUCT:
-            return np.int64(0), np.int64(FAR)
-        has_metadata = True
-        physical = values = uncompressed = stored = at = np.int64(-1)
-        dictionary = np.int64(0)
-        inner = np.int64(0)
-        while True:
-            inner, kind, p = _field(data, p, stop, inner)
-            if p > stop:
-                return np.int64(0), np.int64(FAR)
-            if inner == 0:
-                break
-            if inner == 1:
-                physical, p = _number(data, p, stop, kind, _I32)
-            elif inner == 5:
-                values, p = _number(data, p, stop, kind, _I64)
-            elif inner == 6:
-                uncompressed, p = _number(data, p, stop, kind, _I64)
-            elif inner == 7:
-                stored, p = _number(data, p, stop, kind, _I64)
-            elif inner == 9:
-                at, p = _number(data, p, stop, kind, _I64)
-            elif inner == 11:
-                dictionary, p = _number(data, p, stop, kind, _I64)
-            elif inner == 12 and kind == _STRUCT:
-                p = _statistics(data, p, stop, facts[leaf, KIND], scratch)
-            elif inner == 16 and kind == _STRUCT:
-                p = _size_statistics(data, p, stop, facts, leaf, scratch)
-            elif inner == 12 or inner >= 16:
-                return np.int64(0), np.int64(FAR)
-            else:
-                p = _skip(data, p, stop, kind, scratch)
-            if p > stop:
-                return np.int64(0), np.int64(FAR)
-        if physical != facts[leaf, KIND] or at < 0 or stored < 0 or uncompressed < 0 or not 0 <= values <= _MOST_ROWS:
-            return np.int64(0), np.int64(FAR)
-        if 0 < dictionary < at:
-            at = dictionary
-        if at > len(data) or stored > len(data) - at:
-            return np.int64(0), np.int64(FAR)
-        facts[leaf, VALUES] = values
-        most = min(max(uncompressed, _SMALL_PAGE), 1 << 28)
-        if not _pages(data, at, at + stored, most, facts, leaf, scratch[0], scratch[1:]):
-            return np.int64(0), np.int64(FAR)
-        value_bytes = facts[leaf, LARGEST_BYTES] if facts[leaf, FRONT_CODED] else facts[leaf, BYTES_PER_VALUE]
-        value_bytes = max(16, facts[leaf, LENGTH], value_bytes + 4, facts[leaf, DICTIONARY_BYTES]) + 4
-        bound = value_bytes * values + uncompressed
-    return bound, np.int64(p) if has_metadata else np.int64(FAR)
+        number, kind, p = _field(data, p, stop, number)
+    return size_bytes, np.int64(p) if size_bytes >= 0 else np.int64(FAR)
 
 
-@compiled_lean
+@called
+def _metadata(data: Any, p: int, stop: int, facts: Any, leaf: int, scratch: Any) -> Any:
+    """As `_chunk`, for the metadata of a column chunk, and the headers of its pages."""
+    fields = scratch[0]
+    end = _numbers(data, p, stop, _NARROW, fields, scratch[1:])
+    physical = fields[1]
+    values = fields[5]
+    uncompressed = fields[6]
+    stored = fields[7]
+    at = fields[9]
+    dictionary = fields[11]
+    statistics = fields[12]
+    sizes = fields[16]
+    if end > stop or physical != facts[leaf, KIND] or not 0 <= values <= _MOST_ROWS or at < 0 or uncompressed < 0:
+        return np.int64(-1), np.int64(FAR)
+    if statistics >= 0 and _statistics(data, statistics, stop, physical, scratch) > stop:
+        return np.int64(-1), np.int64(FAR)
+    if sizes >= 0 and _size_statistics(data, sizes, stop, facts, leaf, scratch) > stop:
+        return np.int64(-1), np.int64(FAR)
+    if 0 < dictionary < at:
+        at = dictionary
+    if at > len(data) or stored < 0 or stored > len(data) - at:
+        return np.int64(-1), np.int64(FAR)
+    facts[leaf, VALUES] = values
+    most = min(max(uncompressed, _SMALL_PAGE), 1 << 28)
+    if not _pages(data, at, at + stored, most, facts, leaf, scratch):
+        return np.int64(-1), np.int64(FAR)
+    value_bytes = facts[leaf, LARGEST_BYTES] if facts[leaf, FRONT_CODED] else facts[leaf, BYTES_PER_VALUE]
+    value_bytes = max(16, facts[leaf, LENGTH], value_bytes + 4, facts[leaf, DICTIONARY_BYTES]) + 4
+    return value_bytes * values + uncompressed, np.int64(end)
+
+
+@called
 def _group(data: Any, p: int, stop: int, facts: Any, leaves: int, scratch: Any) -> Any:
     """(rows, the most bytes that they take while they are decoded, offset after it) of a row group."""
-    number = np.int64(0)
     rows = np.int64(-1)
-    bound = np.int64(0)
-    chunks = np.int64(0)
-    while True:
-        number, kind, p = _field(data, p, stop, number)
-        if p > stop:
-            return np.int64(0), np.int64(0), np.int64(FAR)
-        if number == 0:
-            break
+    bound = chunks = np.int64(0)
+    number, kind, p = _field(data, p, stop, 0)
+    while number > 0:
         if number == 1:
             chunks, item, p = _items(data, p, stop, kind)
-            if p > stop or item != _STRUCT or chunks != leaves:
+            if item != _STRUCT or chunks != leaves:
                 return np.int64(0), np.int64(0), np.int64(FAR)
             for leaf in range(leaves):
                 size, p = _chunk(data, p, stop, facts, leaf, scratch)
-                if p > stop:
-                    return np.int64(0), np.int64(0), np.int64(FAR)
                 bound += size
-        elif number == 3:
-            rows, p = _number(data, p, stop, kind, _I64)
+        elif number == 3 and kind == _I64:
+            value, p = _varint(data, p, stop)
+            rows = value >> 1 if value & 1 == 0 else np.int64(-1)
         else:
             p = _skip(data, p, stop, kind, scratch)
-        if p > stop:
-            return np.int64(0), np.int64(0), np.int64(FAR)
-    if not 0 < rows <= _MOST_ROWS or chunks != leaves:
+        number, kind, p = _field(data, p, stop, number)
+    if p > stop or not 0 < rows <= _MOST_ROWS or chunks != leaves:
         return np.int64(0), np.int64(0), np.int64(FAR)
     for leaf in range(leaves):
         if facts[leaf, REPETITION_LEVELS] == 0 and facts[leaf, VALUES] != rows:
@@ -461,54 +366,34 @@ def _group(data: Any, p: int, stop: int, facts: Any, leaves: int, scratch: Any) 
 
 
 @compiled_lean
-def check_file(data: Any, facts: Any, scratch: Any) -> Any:
+def check_file(data: Any, length: int, facts: Any, scratch: Any) -> Any:
     """(number of leaves, most rows of a row group, the most bytes that the rows of one take while they are decoded,
     offset after the schema in the footer), if footer and page headers are accepted; rows are NOT_ACCEPTED otherwise.
 
-    data: uint8, the whole file. facts: int64 [leaf, FACTS], filled for the last row group. scratch: int64
-    [depth, SCRATCH], at least two rows.
+    data: uint8, the whole file. length: that of the footer, at most len(data) - 12. facts: int64 [leaf, FACTS], filled
+    for the last row group. scratch: int64 [depth, SCRATCH], at least three rows.
     """
     none = np.int64(0), np.int64(NOT_ACCEPTED), np.int64(0), np.int64(0)
-    size = len(data)
-    if size < 12 or data[size - 4] != 80 or data[size - 3] != 65 or data[size - 2] != 82 or data[size - 1] != 49:
-        return none
-    stop = size - 8
-    length = np.int64(0)
-    for place in range(4):
-        length |= np.int64(data[stop + place]) << (8 * place)
-    if length > size - 12:
-        return none
-    p = np.int64(stop - length)
-    number = np.int64(0)
-    leaves = np.int64(0)
-    schema_end = np.int64(0)
-    most_rows = np.int64(0)
-    most_bytes = np.int64(0)
-    while True:
-        number, kind, p = _field(data, p, stop, number)
-        if p > stop:
-            return none
-        if number == 0:
-            break
+    stop = len(data) - 8
+    leaves = schema_end = most_rows = most_bytes = np.int64(0)
+    number, kind, p = _field(data, np.int64(stop - length), stop, 0)
+    while number > 0:
         if number == 2:
             leaves, p = _schema(data, p, stop, kind, facts, scratch)
             schema_end = p
         elif number == 4:
             groups, item, p = _items(data, p, stop, kind)
-            if p > stop or leaves == 0 or (groups and item != _STRUCT):
+            if leaves == 0 or (groups and item != _STRUCT):
                 return none
             for _ in range(groups):
                 rows, decoded, p = _group(data, p, stop, facts, leaves, scratch)
-                if p > stop:
-                    return none
                 most_rows = max(most_rows, rows)
                 most_bytes = max(most_bytes, decoded)
         elif number > 7:
             return none
         else:
             p = _skip(data, p, stop, kind, scratch)
-        if p > stop:
-            return none
-    if schema_end == 0:
+        number, kind, p = _field(data, p, stop, number)
+    if p > stop or schema_end == 0:
         return none
     return leaves, most_rows, most_bytes, schema_end
