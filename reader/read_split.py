@@ -2,7 +2,7 @@
 
 A split is read in one of four ways: a base file alone (this module), a file slice with logs (`merge_on_read`), changes
 (`cdc`), a range of a topic (`topics`). The last three are imported when a split first needs them, so that a worker that
-reads base files alone loads no compiled kernel. Columns are chosen by `split.read_schema`, ordinals and filters are
+reads few base files alone loads no compiled kernel. Columns are chosen by `split.read_schema`, ordinals and filters are
 applied by `split.emit`.
 """
 

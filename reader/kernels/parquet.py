@@ -1,8 +1,8 @@
 """Checks a whole Parquet file that is in memory: its footer, and the header of every page.
 
 `check_file` accepts a file only if `table.parquet.checks` and `table.parquet.pages` accept it, and not each one that
-they accept: whatever mostly does not occur is left to them, also the text of an error. It reads fields in ascending
-order only, as writers write them, so that pyarrow sees the same values.
+they accept: rare content is left to them, and so are the texts of errors. It reads fields in ascending order only, as
+writers write them, so that pyarrow sees the same values.
 
 Safety. The input is untrusted, and compiled code has no bounds checks. The bound of each access:
 - data: every read compares the offset with `stop`, which is at most `len(data)`. An invalid offset is FAR, which every
