@@ -2,12 +2,13 @@
 
 A split is read in one of four ways: a base file alone (this module), a file slice with logs (`merge_on_read`), changes
 (`cdc`), a range of a topic (`topics`). The last three are imported when a split first needs them, so that a worker that
-reads base files alone loads no compiled kernel. Columns are chosen by `split.read_schema`, ordinals and filters are
+reads few base files alone loads no compiled kernel. Columns are chosen by `split.read_schema`, ordinals and filters are
 applied by `split.emit`.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -86,7 +87,7 @@ def read_split(
         find_function(scan.merge, options.mergers, where)
     if split.logs and not isinstance(split.part, WholeFile):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
-    storage = storage or open_storage(scan.base_path)
+    storage = storage or _storage_of(scan)
     if isinstance(scan.rows, ChangesOf):
         return with_translated_errors(with_system_pool(_changes(scan, split, start, options, storage, tally)), where)
     if isinstance(split.part, GroupChanges):
@@ -105,6 +106,28 @@ def read_split(
     finisher = BatchFinisher(scan, split, schema, constants, keys_of)
     batches = _SliceRead(context, split.part, start, constants).batches(finisher)
     return with_translated_errors(with_system_pool(batches), where)
+
+
+def _storage_of(scan: Scan) -> Storage:
+    """The storage of the scan's table, opened once for the splits of a scan. It is released with the scan, whose URI
+    may have credentials."""
+    global _last_storage
+    last = _last_storage
+    if last is not None and last[0]() is scan:
+        return last[1]
+    storage = open_storage(scan.base_path)
+    _last_storage = weakref.ref(scan, _forget_storage), storage
+    return storage
+
+
+def _forget_storage(scan: weakref.ref[Scan]) -> None:
+    global _last_storage
+    last = _last_storage
+    if last is not None and last[0] is scan:
+        _last_storage = None
+
+
+_last_storage: tuple[weakref.ref[Scan], Storage] | None = None
 
 
 def _topic(

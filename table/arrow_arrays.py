@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -93,7 +94,12 @@ def _bits(flags: np.ndarray) -> pa.Buffer:
 
 def arrow_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
     """The scalar that `pa.scalar` returns, with its errors; see `arrow_array`."""
-    return pa.nulls(1, kind)[0] if value is None else arrow_array([value], kind)[0]
+    if value is None:
+        return pa.nulls(1, kind)[0]
+    if type(value) is str and pa.types.is_string(kind) and value.isascii():
+        bounds = pa.py_buffer(struct.pack("=ii", 0, len(value)))
+        return pa.Array.from_buffers(kind, 1, [None, bounds, pa.py_buffer(value.encode())])[0]
+    return arrow_array([value], kind)[0]
 
 
 def numpy_array(values: pa.Array | pa.ChunkedArray) -> np.ndarray:

@@ -46,6 +46,12 @@ def _log_records() -> None:
     warm_up()
 
 
+def _small_files() -> None:
+    from penstock.reader.base.accepted_file import accepted_file
+
+    accepted_file(bytes(12), 0)
+
+
 def _json_records() -> None:
     from penstock.reader.topics.json.columns import JsonColumns
     from penstock.table.schema.arrow import arrow_type
@@ -88,6 +94,7 @@ def _buckets() -> None:
 
 _USES: tuple[tuple[str, Callable[[], None]], ...] = (
     ("log records, deletes and keys", _log_records),
+    ("small Parquet files", _small_files),
     ("JSON records of topics", _json_records),
     ("images of changes", _json_images),
     ("records of log files that are written", _written_records),

@@ -135,8 +135,21 @@ def column_sources(
         return last.sources
     sources = _matched(file_schema, physical, table, columns, where, names)
     if names is None:
-        _last_match = _Match(file_schema, tuple(physical), table, tuple(columns), sources)
+        _last_match = _Match(file_schema, tuple(physical), table, tuple(columns), sources, _unchanged(sources))
     return sources
+
+
+def unchanged_columns(sources: tuple[ColumnSource, ...]) -> pa.Schema | None:
+    """The schema of decoded rows that are the table's rows without a change, if there can be one: each column has its
+    name and type in the file."""
+    last = _last_match
+    return last.unchanged if last is not None and last.sources is sources else _unchanged(sources)
+
+
+def _unchanged(sources: tuple[ColumnSource, ...]) -> pa.Schema | None:
+    if not all(isinstance(source, Stored) and not source.file_name for source in sources):
+        return None
+    return pa.schema([(source.name, source.type) for source in sources])
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +161,8 @@ class _Match:
     table: RecordSchema
     columns: tuple[str, ...]
     sources: tuple[ColumnSource, ...]
+    unchanged: pa.Schema | None
+    """`unchanged_columns` of the sources."""
 
 
 _last_match: _Match | None = None

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.reader.split.emit import BatchSize
+from penstock.reader.split.emit import TARGET_ROWS, BatchSize
 from penstock.reader.values.dictionary_text import NO_INDICES, is_encoded, longest_bytes
 from penstock.table.arrow_arrays import arrow_array, numpy_array
 from penstock.table.parquet.pages import ChunkPages
@@ -53,6 +53,8 @@ class ReadSize:
     """The rows of one read."""
     as_indices: tuple[str, ...]
     """The paths of leaves to read as indices."""
+    fits_batch: bool = False
+    """Whether all rows of the row group fit into one batch."""
 
 
 LongestValue = Callable[[str], int | None]
@@ -91,6 +93,12 @@ def read_size(
         else:
             rows = min(rows, fitting)
     return ReadSize(rows, tuple(as_indices))
+
+
+def fits_one_read(rows: int, size_bytes: int, size: BatchSize) -> bool:
+    """Whether `read_size` is one read of all rows for any columns of a row group of at most so many rows, if no more
+    than `size_bytes` are needed for its values, with each value as long as the dictionary that it may be taken from."""
+    return rows <= min(size.rows, TARGET_ROWS) and size_bytes <= min(size.size_bytes, _COLUMN_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +177,16 @@ def longest_value(column: pa.Array) -> int | None:
 
 
 def pieces(
-    batch: pa.RecordBatch, size: BatchSize, stored: pa.Schema, keep: Collection[str]
+    batch: pa.RecordBatch, size: BatchSize, stored: pa.Schema, keep: Collection[str], *, has_indices: bool = True
 ) -> Iterator[pa.RecordBatch]:
     """The batch in pieces of at least one row and at most `size`, measured with the indices as text.
 
-    Columns that were read as indices get the file's type, `stored`, except those in `keep`.
+    Columns that were read as indices get the file's type, `stored`, except those in `keep`. `has_indices`: whether
+    columns were read as indices.
     """
+    if not has_indices and batch.num_rows <= size.rows and batch.nbytes <= size.size_bytes:
+        yield batch
+        return
     plain = {
         field.name: stored.field(field.name).type
         for field in batch.schema

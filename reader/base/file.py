@@ -8,12 +8,12 @@ from types import TracebackType
 from typing import Final, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch, StorageError
 from penstock.proto.model.splits import FileRef, RowGroupRun, WholeFile
-from penstock.reader.base.columns import ENUM, ColumnSource, Missing, Stored, Widened, column_sources
-from penstock.reader.base.decoded_size import ReadSize, joined_keys, longest_value, pieces, read_size
+from penstock.reader.base.checked_file import CheckedFile
+from penstock.reader.base.columns import ColumnSource, Missing, Stored, Widened, column_sources, unchanged_columns
+from penstock.reader.base.decoded_size import joined_keys, pieces
 from penstock.reader.base.legacy_calendar import CalendarRebase
 from penstock.reader.base.legacy_zones import UnknownZone
 from penstock.reader.base.row_group import BaseRowGroup
@@ -29,19 +29,12 @@ from penstock.reader.values.dictionary_text import (
     worth_encoding,
 )
 from penstock.reader.values.widening import HUDI_TOO, NotExact, widened
-from penstock.table.parquet.checks import ParquetError, is_storage_failure, read_checked_footer
+from penstock.table.parquet.checks import ParquetError, is_storage_failure
 from penstock.table.parquet.legacy_calendar import legacy_calendar
-from penstock.table.parquet.pages import ChunkPages, check_pages
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import ColumnMapping
 from penstock.table.storage.filesystem import Storage, is_local
 
-_LOCAL_BUFFER_BYTES: Final = 16 << 10
-_REMOTE_BUFFER_BYTES: Final = 1 << 20
-"""The read buffer of each column; on a remote store each read is a request. With buffers of 64 KiB the peak memory for
-a file of many row groups grows by a quarter, in Arrow's own pool; smaller and larger buffers do not."""
-
-_HEADER_BYTES: Final = 256 << 20
 _FAILURES: Final = (
     pa.ArrowInvalid,
     pa.ArrowNotImplementedError,
@@ -78,6 +71,7 @@ class BaseFile:
         may_be_encoded: Collection[str] = (),
         calendars: bool = True,
         tally: SplitTally | None = None,
+        compiled: bool = False,
     ) -> None:
         """* record: the table's schema.
         * columns_read: the columns to read, distinct, at least one. `key`: one of them that must not be null, or ''.
@@ -86,6 +80,7 @@ class BaseFile:
         * may_be_encoded: text columns that may be returned as indices (`values.dictionary_text`) where that is cheaper.
         * calendars: whether dates and timestamps of the legacy calendar are converted.
         * tally: gets the time that decoding takes.
+        * compiled: whether a kernel checks a small file.
 
         CorruptFile if the file is gone, shorter than planned, or not Parquet; SchemaMismatch if a column's type cannot
         be read as the table's. Only the footer is read.
@@ -94,30 +89,28 @@ class BaseFile:
         self._storage, self._ref, self._key = storage, ref, key
         self._encoded: list[str] = []
         self._tally = tally
-        self._checked_columns: dict[int, frozenset[str]] = {}
-        self._pages: dict[int, dict[int, ChunkPages]] = {}
-        self._with_indices: tuple[tuple[str, ...], pq.ParquetFile] | None = None
-        self._statistics_fault: ParquetError | None = None
         self._bounds: RowGroupBounds | None = None
         try:
-            self._source = storage.open_input(ref.path)
+            source = storage.open_input(ref.path)
         except FileNotFoundError:
             raise self._gone() from None
+        self._parquet = self._translated(lambda: CheckedFile(source, local=is_local(storage), compiled=compiled))
         try:
-            self._file = self._translated(self._open)
-            schema, physical = self._translated(self._layout)
+            self.footer = self._parquet.footer.metadata or {}
+            schema, physical = self._translated(self._parquet.columns)
             sources = column_sources(schema, physical, record, columns_read, self._where, names)
             self._encode(schema, sources, may_be_encoded)
-            self._calendar = legacy_calendar(self._file.metadata.metadata) if calendars else None
+            self._calendar = legacy_calendar(self.footer) if calendars else None
             self._rebase = CalendarRebase(self._calendar, schema, physical) if self._calendar is not None else None
         except BaseException:
-            self._source.close()
+            self._parquet.close()
             raise
         if any(isinstance(source, Missing) and source.name == key for source in sources):
-            self._source.close()
+            self._parquet.close()
             raise SchemaMismatch(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
         self._sources = sources
-        self.stored_schema, self.footer = schema, self._file.metadata.metadata or {}
+        self._unchanged = None if key else unchanged_columns(sources)
+        self.stored_schema = schema
 
     def __enter__(self) -> BaseFile:
         return self
@@ -129,8 +122,7 @@ class BaseFile:
 
     def close(self) -> None:
         """Closes the file; no row can be read afterwards."""
-        self._file.close(force=True)
-        self._source.close()
+        self._parquet.close()
 
     @property
     def where(self) -> str:
@@ -141,18 +133,18 @@ class BaseFile:
         """The footer's statistics of the columns read. CorruptFile if they do not have their columns' types."""
         if self._bounds is None:
             self._check_statistics()
-            self._bounds = RowGroupBounds(self._file.metadata, self.stored_schema, self._sources, self._calendar)
+            self._bounds = RowGroupBounds(self._parquet.footer, self.stored_schema, self._sources, self._calendar)
         return self._bounds
 
     @property
     def num_rows(self) -> int:
         """The rows of the whole file."""
-        return int(self._file.metadata.num_rows)
+        return int(self._parquet.footer.num_rows)
 
     @property
     def num_row_groups(self) -> int:
         """The row groups of the whole file."""
-        return int(self._file.num_row_groups)
+        return int(self._parquet.footer.num_row_groups)
 
     def row_groups(self, part: WholeFile | RowGroupRun, size: BatchSize) -> Iterator[BaseRowGroup]:
         """The row groups of this part, in file order. CorruptFile if the file has fewer."""
@@ -168,7 +160,7 @@ class BaseFile:
 
     def rows_of(self, number: int) -> int:
         """The number of rows of the row group."""
-        return int(self._file.metadata.row_group(number).num_rows)
+        return int(self._parquet.footer.row_group(number).num_rows)
 
     def read(self, number: int, size: BatchSize, columns: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The row group's rows in file order, with the table's types; with `columns` only those columns."""
@@ -176,24 +168,28 @@ class BaseFile:
         return batches if self._tally is None else self._tally.timed("base_decode", batches)
 
     def _read(self, number: int, size: BatchSize, columns: Collection[str] | None) -> Iterator[pa.RecordBatch]:
-        sources = [source for source in self._sources if columns is None or source.name in columns]
+        sources: Sequence[ColumnSource] = self._sources
+        if columns is not None:
+            sources = [source for source in sources if source.name in columns]
         stored = [source.column for source in sources if not isinstance(source, Missing)]
         constant_texts = self._constant_columns(number)
         stored = [column for column in stored if column not in constant_texts] or stored
-        self._check_pages(number, stored)
-        read = self._translated(lambda: self._read_size(number, size, stored))
-        file = self._translated(lambda: self._opened_as(read.as_indices))
+        read, file = self._translated(lambda: self._parquet.batches(number, size, stored))
         batches = self._translated(
             lambda: file.iter_batches(read.rows, row_groups=[number], columns=stored, use_threads=False)
         )
+        has_indices = bool(self._encoded or read.as_indices)
         constants = {column: one_value(text, read.rows) for column, text in constant_texts.items()}
         remaining = self.rows_of(number)
         while (decoded := self._translated(lambda: next(batches, None))) is not None:
             remaining -= decoded.num_rows
-            parts = pieces(decoded, size, self.stored_schema, self._encoded)
+            if read.fits_batch:
+                yield self._as_table_columns(self._rebased(decoded), sources, constants)
+                continue
+            parts = pieces(decoded, size, self.stored_schema, self._encoded, has_indices=has_indices)
             while (piece := self._translated(partial(next, parts, None))) is not None:
                 batch = self._as_table_columns(self._rebased(piece), sources, constants)
-                step = max(1, min(size.rows, size.size_bytes * batch.num_rows // max(1, text_bytes(batch))))
+                step = max(1, min(size.rows, size.size_bytes * batch.num_rows // max(1, self._text_bytes(batch))))
                 for begin in range(0, batch.num_rows, step):
                     yield batch if step >= batch.num_rows else batch.slice(begin, step)
         self._check_count(number, remaining)
@@ -217,43 +213,12 @@ class BaseFile:
             if isinstance(source, Stored) and source.type == pa.string() and source.name in may_be_encoded
         }
         if plain:
-            self._encoded = self._translated(lambda: worth_encoding(self._file.metadata, schema, plain))
+            self._encoded = self._translated(lambda: worth_encoding(self._parquet.footer, schema, plain))
         if self._encoded:
-            self._file = self._translated(lambda: self._open(self._file.metadata))
-
-    def _opened_as(self, as_indices: tuple[str, ...]) -> pq.ParquetFile:
-        """The file with these leaves as indices too. The last one is kept, because row groups are mostly alike."""
-        if not as_indices:
-            return self._file
-        if self._with_indices is None or self._with_indices[0] != as_indices:
-            self._with_indices = as_indices, self._open(self._file.metadata, as_indices)
-        return self._with_indices[1]
-
-    def _open(self, footer: pq.FileMetaData | None = None, as_indices: tuple[str, ...] = ()) -> pq.ParquetFile:
-        if footer is None:
-            footer, self._statistics_fault = read_checked_footer(self._source)
-        return pq.ParquetFile(
-            self._source,
-            metadata=footer,
-            read_dictionary=[*self._encoded, *as_indices],
-            buffer_size=_LOCAL_BUFFER_BYTES if is_local(self._storage) else _REMOTE_BUFFER_BYTES,
-            pre_buffer=False,
-            coerce_int96_timestamp_unit="us",
-            thrift_string_size_limit=_HEADER_BYTES,
-            thrift_container_size_limit=_HEADER_BYTES,
-        )
-
-    def _check_pages(self, number: int, columns: Collection[str]) -> None:
-        """Checks once per column of a row group that no page needs excessive memory. On a remote store it would take a
-        request per page."""
-        unchecked = frozenset(columns) - self._checked_columns.setdefault(number, frozenset())
-        if unchecked and is_local(self._storage):
-            pages = self._translated(lambda: check_pages(self._source, self._file.metadata, number, unchecked))
-            self._pages.setdefault(number, {}).update(pages)
-        self._checked_columns[number] |= unchecked
+            self._translated(lambda: self._parquet.encode(self._encoded))
 
     def _check_statistics(self) -> None:
-        if (fault := self._statistics_fault) is not None:
+        if (fault := self._parquet.statistics_fault) is not None:
 
             def damaged() -> None:
                 raise fault
@@ -265,15 +230,9 @@ class BaseFile:
 
         Damaged statistics are ignored, because rows can be read without them.
         """
-        if self._encoded and self._statistics_fault is None:
-            return constant_columns(self._file.metadata, number, self._encoded)
+        if self._encoded and self._parquet.statistics_fault is None:
+            return constant_columns(self._parquet.footer, number, self._encoded)
         return {}
-
-    def _layout(self) -> tuple[pa.Schema, list[str]]:
-        """The file's schema, and for each leaf its physical type, or ENUM."""
-        leaves = (self._file.schema.column(place) for place in range(len(self._file.schema)))
-        kinds = [ENUM if leaf.logical_type.type == ENUM else leaf.physical_type for leaf in leaves]
-        return self._file.schema_arrow, kinds
 
     def _rebased(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
         if self._rebase is None:
@@ -290,6 +249,8 @@ class BaseFile:
     def _as_table_columns(
         self, decoded: pa.RecordBatch, sources: Sequence[ColumnSource], constants: Mapping[str, pa.Array]
     ) -> pa.RecordBatch:
+        if sources is self._sources and self._unchanged is not None and decoded.schema.equals(self._unchanged):
+            return pa.RecordBatch.from_arrays(decoded.columns, schema=self._unchanged)
         columns: list[pa.Array] = []
         for source in sources:
             match source:
@@ -307,6 +268,9 @@ class BaseFile:
                 case Widened():
                     columns.append(self._widened(source, decoded.column(source.column)))
         return pa.RecordBatch.from_arrays(columns, names=[source.name for source in sources])
+
+    def _text_bytes(self, batch: pa.RecordBatch) -> int:
+        return text_bytes(batch) if self._encoded else int(batch.nbytes)
 
     def _checked_indices(self, column: pa.Array) -> pa.Array:
         return self._translated(lambda: checked(column))
@@ -330,17 +294,6 @@ class BaseFile:
         if keys.null_count:
             raise CorruptFile(f"{self._where}: a row without {self._key}: the file is damaged, restore or rewrite it")
         return keys
-
-    def _read_size(self, number: int, size: BatchSize, columns: Collection[str]) -> ReadSize:
-        pages = self._pages.get(number, {})
-        longest = partial(self._longest_value, number)
-        return read_size(self._file.metadata, number, columns, size, pages, longest, skip=self._encoded)
-
-    def _longest_value(self, number: int, path: str) -> int | None:
-        """The bytes of the longest value of the leaf's dictionary in the row group, which one row brings along."""
-        file = self._open(self._file.metadata, (path,))
-        batch = next(file.iter_batches(1, row_groups=[number], columns=[path], use_threads=False), None)
-        return None if batch is None or not batch.num_columns else longest_value(batch.column(0))
 
     def _translated(self, action: Callable[[], _T]) -> _T:
         """The action's result. A failure becomes CorruptFile, or StorageError if the storage caused it."""

@@ -49,7 +49,7 @@ class OrcFile(BaseFile):
         """The arguments and errors are those of `BaseFile`. Only the footer is read."""
         self._where = f"table {table}: base file {ref.path}"
         self._storage, self._ref, self._key, self._tally = storage, ref, key, tally
-        self._encoded, self._rebase = [], None
+        self._encoded, self._rebase, self._unchanged = [], None, None
         try:
             self._source = storage.open_input(ref.path)
         except FileNotFoundError:

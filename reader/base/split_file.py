@@ -45,6 +45,7 @@ def open_base(
             names=names,
             may_be_encoded=may_be_encoded,
             tally=context.tally,
+            compiled=context.options.by_kernels,
         )
 
     source = split.base.source

@@ -1,4 +1,4 @@
-"""Decides whether a split is read by the compiled kernels, or by fastavro and Arrow functions with the same rows.
+"""Decides whether a split is read by the compiled kernels, or by Python and Arrow functions with the same rows.
 
 A process that calls a kernel imports numba and loads machine code, which takes half a second of processor time; in a
 new installation it compiles for seconds. For a few records the slower functions have ended before.
@@ -16,6 +16,10 @@ from penstock.proto.model.splits import Split
 
 SLOW_BYTES: Final = 256 << 10
 """The bytes of records that a process reads without kernels, in all its splits together."""
+WHOLE_FILE_BYTES: Final = 256 << 10
+"""A base file of at most this size is read whole, and checked by a kernel."""
+WHOLE_FILE_COST: Final = 128
+"""The bytes as which such a file counts. The checks of 2,000 of them take as long as the loading of the kernels."""
 BASE_BYTES_FOR_ONE: Final = 128
 """Bytes of a base file that count as one byte of a log: only their keys are compared with the log's."""
 
@@ -43,8 +47,9 @@ class KernelChoice:
 
 
 def slow_bytes(split: Split) -> int:
-    """The bytes of a split that kernels decode or compare: a part of a base file with logs, none of one without; also
-    of the slices whose keys a row lineage needs. Records of a topic count eight times: their sizes are unknown."""
+    """The bytes of a split that kernels decode, compare or check: a part of a base file with logs, none of one without
+    unless it is small; also of the slices whose keys a row lineage needs. Records of a topic count eight times: their
+    sizes are unknown."""
     origins = split.ancestry.origins if split.ancestry else ()
     total = sum(slow_bytes(item) for origin in origins for item in origin.slices)
     if isinstance(split.part, KafkaRange):
@@ -54,6 +59,8 @@ def slow_bytes(split: Split) -> int:
     if split.logs:
         base_bytes = split.base.size_bytes if split.base else 0
         total += sum(log.size_bytes for log in split.logs) + base_bytes // BASE_BYTES_FOR_ONE
+    elif split.base is not None and split.base.size_bytes <= WHOLE_FILE_BYTES:
+        total += WHOLE_FILE_COST
     return total
 
 

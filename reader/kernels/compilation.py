@@ -48,3 +48,8 @@ def compiled_lean(function: Callable[..., Any]) -> Callable[..., Any]:
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that is inlined into each call in `compiled_lean` kernels of the same file."""
     return Kernel(function, is_kept=False, nogil=True, _nrt=False, forceinline=True)
+
+
+def called(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that `compiled_lean` kernels of the same file call: it is large, or called from many places."""
+    return Kernel(function, is_kept=False, nogil=True, _nrt=False)

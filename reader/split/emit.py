@@ -29,8 +29,8 @@ BATCH_BYTES: Final = 16 << 20
 """About the most bytes of a batch, however wide its rows are."""
 
 _TARGET_BYTES: Final = 1 << 20
-_TARGET_ROWS: Final = 8192
-"""A batch has about `_TARGET_BYTES`, or `_TARGET_ROWS` rows if those are larger. More would only take memory."""
+TARGET_ROWS: Final = 8192
+"""A batch has about `_TARGET_BYTES`, or `TARGET_ROWS` rows if those are larger. More would only take memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class BatchSize:
     def rows_of(self, row_bytes: int) -> int:
         """How many rows of this size to decode at once; at least 1."""
         row_bytes = max(1, row_bytes)
-        return max(1, min(self.rows, self.size_bytes // row_bytes, max(_TARGET_ROWS, _TARGET_BYTES // row_bytes)))
+        return max(1, min(self.rows, self.size_bytes // row_bytes, max(TARGET_ROWS, _TARGET_BYTES // row_bytes)))
 
 
 KeysOf = Callable[[Origin], pa.Array]
@@ -100,6 +100,11 @@ class BatchFinisher:
         self._completion = None if scan.completion_times is None else CompletionColumn(scan.completion_times)
         self._plain = PlainText()
         self._filtered_by = () if read_schema.predicate is None else columns_of(read_schema.predicate)
+        self._returns_all = (
+            self._instants is None
+            and read_schema.predicate is None
+            and read_schema.carried == tuple(read_schema.output.names)
+        )
         self._keys_of = keys_of
         self._keys: dict[str, pa.Array] = {}
 
@@ -115,16 +120,23 @@ class BatchFinisher:
         if ordinal < start:
             merged = merged.slice(start - ordinal)
             ordinal = start
-        carried = self._carried(merged)
+        if self._returns_all:
+            batch = self._output(self._carried_columns(merged))
+            return SplitBatch(self._split_id, ordinal, next_ordinal, batch), batch
+        names = list(self._read_schema.carried)
+        carried = pa.RecordBatch.from_arrays(self._carried_columns(merged), names=names)
         kept = self._kept(carried)
         if kept is not None:
             if not len(kept):
                 return None
             carried = carried.take(arrow_array(kept))
-        names = self._read_schema.output.names
-        columns = [self._plain.column(name, carried.column(name)) for name in names]
-        batch = pa.RecordBatch.from_arrays(columns, schema=self._read_schema.output)
+        batch = self._output([carried.column(name) for name in self._read_schema.output.names])
         return SplitBatch(self._split_id, ordinal, next_ordinal, batch, kept), carried
+
+    def _output(self, columns: list[pa.Array]) -> pa.RecordBatch:
+        schema = self._read_schema.output
+        plain = [self._plain.column(name, column) for name, column in zip(schema.names, columns, strict=True)]
+        return pa.RecordBatch.from_arrays(plain, schema=schema)
 
     def _in_range(self, carried: pa.RecordBatch) -> pa.Array:
         """Which rows are in the range. A row with a service's commit time is, if the row of its key was before the
@@ -162,7 +174,7 @@ class BatchFinisher:
             "range that begins after it, or read a snapshot (a cleaner that keeps more commits prevents this)"
         )
 
-    def _carried(self, merged: pa.RecordBatch) -> pa.RecordBatch:
+    def _carried_columns(self, merged: pa.RecordBatch) -> list[pa.Array]:
         columns: list[pa.Array] = []
         for name in self._read_schema.carried:
             constant = self._constants.column(name, merged.num_rows)
@@ -172,7 +184,7 @@ class BatchFinisher:
                 columns.append(self._completion.of_batch(merged))
             else:
                 columns.append(merged.column(name))
-        return pa.RecordBatch.from_arrays(columns, names=list(self._read_schema.carried))
+        return columns
 
     def _kept(self, carried: pa.RecordBatch) -> np.ndarray | None:
         """Offsets of the rows that the requested instants and the filter keep; None for all."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow as pa
@@ -50,6 +50,12 @@ class ReadSchema:
     """How the record key is made."""
     history: SchemaHistory | None = None
     """Maps columns of files by id; None: by name."""
+    pass_through: tuple[str, ...] = field(init=False)
+    """The columns of files that only filters and the caller use."""
+
+    def __post_init__(self) -> None:
+        merged = {*self.merge_columns, RECORD_KEY}
+        object.__setattr__(self, "pass_through", tuple(name for name in self.stored if name not in merged))
 
     @property
     def key_fields(self) -> tuple[str, ...]:
@@ -65,11 +71,6 @@ class ReadSchema:
     def merge_columns(self) -> tuple[str, ...]:
         """The columns of a base file that the merge needs."""
         return _unique(*self.key_fields, *self.ordering.names)
-
-    @property
-    def pass_through(self) -> tuple[str, ...]:
-        """The columns of files that only filters and the caller use."""
-        return tuple(name for name in self.stored if name not in self.merge_columns and name != RECORD_KEY)
 
     @property
     def log_merge_columns(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ size statistics with other levels, and encrypted columns. `pages` checks page he
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -71,8 +71,18 @@ def check_statistics(source: pa.NativeFile) -> None:
 
     Call it before accessing `statistics` of a column. Reads the footer: its last 64 KiB, or all of it.
     """
-    if fault := _check_bytes(*_footer_bytes(source)):
+    if fault := check_footer_bytes(*_footer_bytes(source)).statistics_fault:
         raise fault
+
+
+@dataclass(frozen=True, slots=True)
+class FooterChecks:
+    """What the checks of a footer return. The column chunks of the footer may be accessed."""
+
+    statistics_fault: ParquetError | None
+    """The error of `check_statistics`; statistics may only be accessed without one."""
+    schema: bytes
+    """The footer's bytes up to the end of the schema. Footers with the same bytes have the same Parquet schema."""
 
 
 def read_footer(source: pa.NativeFile) -> pq.FileMetaData:
@@ -80,9 +90,8 @@ def read_footer(source: pa.NativeFile) -> pq.FileMetaData:
     return read_checked_footer(source)[0]
 
 
-def read_checked_footer(source: pa.NativeFile) -> tuple[pq.FileMetaData, ParquetError | None]:
-    """Reads the footer of a file. Its column chunks may be accessed; their statistics only if there is no error, which
-    is the one of `check_statistics`.
+def read_checked_footer(source: pa.NativeFile) -> tuple[pq.FileMetaData, FooterChecks]:
+    """Reads the footer of a file and checks it.
 
     ParquetError, or an error of pyarrow, for a footer that cannot be read. ParquetError for a column chunk with size
     statistics or encryption that do not match the schema: pyarrow throws for it outside of its exception handlers
@@ -98,29 +107,36 @@ def read_checked_footer(source: pa.NativeFile) -> tuple[pq.FileMetaData, Parquet
     ) as file:
         metadata: pq.FileMetaData = file.metadata
     check_columns(metadata)
-    return metadata, _check_bytes(tail, length)
+    return metadata, check_footer_bytes(tail, length)
 
 
 def _footer_bytes(source: pa.NativeFile) -> tuple[bytes, int]:
     """The end of the file, at least the complete footer, and the footer's length."""
     size = source.size()
     tail = source.read_at(min(size, _TAIL), max(0, size - _TAIL))
+    length = footer_length(tail, size)
+    return (tail if length <= len(tail) - 8 else source.read_at(length + 8, size - 8 - length)), length
+
+
+def footer_length(tail: bytes, size: int) -> int:
+    """The length of the footer of a file of `size` bytes that ends in `tail`. ParquetError if it cannot be right."""
     if len(tail) < 8 or tail[-4:] != _MAGIC:
         raise ParquetError(f"it ends in {bytes(tail[-4:])!r}, expected {_MAGIC!r}")
     length = int.from_bytes(tail[-8:-4], "little")
     if length > min(size - 12, _MOST_FOOTER_BYTES):
         raise ParquetError(f"a footer of {length} bytes in a file of {size}")
-    return (tail if length <= len(tail) - 8 else source.read_at(length + 8, size - 8 - length)), length
+    return length
 
 
-def _check_bytes(tail: bytes, length: int) -> ParquetError | None:
-    """Checks the footer; returns the first fault of types and statistics, with which its column chunks can be read."""
+def check_footer_bytes(tail: bytes, length: int) -> FooterChecks:
+    """The checks of `read_checked_footer` that pyarrow's metadata does not show, for the end of a file with its footer
+    of `length` bytes."""
     data, faults = tail[:-8], list[ParquetError]()
     try:
-        _check_footer(ThriftReader(data, len(data) - length), faults)
+        schema = _check_footer(ThriftReader(data, len(data) - length), faults)
     except ThriftError as error:
         raise ParquetError(f"its footer: {error}") from None
-    return faults[0] if faults else None
+    return FooterChecks(faults[0] if faults else None, schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +151,43 @@ class _Leaf:
     """Maximum repetition level."""
 
 
-def _check_footer(reader: ThriftReader, faults: list[ParquetError]) -> None:
-    """Checks column chunks against the leaves of the schema, which precedes the row groups in the footer."""
-    leaves: list[_Leaf] = []
-    for number, kind in reader.fields():
-        if number == 2 and kind in LISTS:
-            leaves = list(_leaves(reader))
-        elif number == 4 and kind in LISTS:
+@dataclass(frozen=True, slots=True)
+class _Schema:
+    """A parsed schema."""
+
+    prefix: bytes
+    """The bytes of a footer up to the end of its schema."""
+    leaves: tuple[_Leaf, ...]
+    """The leaves of the schema."""
+
+
+_SCHEMA_FIELD: Final = 2
+_GROUPS_FIELD: Final = 4
+_last_schema = _Schema(b"", ())
+"""The schema of the last footer: the files of a table mostly have one."""
+
+
+def _check_footer(reader: ThriftReader, faults: list[ParquetError]) -> bytes:
+    """Checks column chunks against the leaves of the schema, which precedes the row groups in the footer; returns the
+    footer's bytes up to the end of the schema."""
+    global _last_schema
+    schema, begin, has_groups = _last_schema, reader.at, False
+    before = _SCHEMA_FIELD if schema.prefix and reader.skips(schema.prefix) else 0
+    if not before:
+        schema = _Schema(b"", ())
+    for number, kind in reader.fields(before):
+        if number == _SCHEMA_FIELD and kind in LISTS:
+            leaves = tuple(_leaves(reader))
+            schema = _Schema(reader.bytes_from(begin), leaves)
+            if not has_groups and len(schema.prefix) <= _TAIL:  # row groups must be checked in each footer
+                _last_schema = schema
+        elif number == _GROUPS_FIELD and kind in LISTS:
+            has_groups = True
             for place, _ in enumerate(reader.structs()):
-                _check_group(reader, place, leaves, faults)
+                _check_group(reader, place, schema.leaves, faults)
         else:
             reader.skip(kind)
+    return schema.prefix
 
 
 def _leaves(reader: ThriftReader) -> Iterator[_Leaf]:
@@ -182,7 +224,7 @@ def _element(reader: ThriftReader) -> tuple[int | None, int, int]:
     return kind_of, repetition, children
 
 
-def _check_group(reader: ThriftReader, place: int, leaves: list[_Leaf], faults: list[ParquetError]) -> None:
+def _check_group(reader: ThriftReader, place: int, leaves: Sequence[_Leaf], faults: list[ParquetError]) -> None:
     chunks = 0
     for number, kind in reader.fields():
         if number == 1 and kind in LISTS:

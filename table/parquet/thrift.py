@@ -34,9 +34,21 @@ class ThriftReader:
     def __init__(self, data: bytes, at: int = 0) -> None:
         self._data, self.at = data, at
 
-    def fields(self) -> Iterator[tuple[int, int]]:
-        """The fields of the next struct; each value must be read or skipped before the next field."""
-        data, number = self._data, 0
+    def skips(self, prefix: bytes) -> bool:
+        """Skips these bytes if they are the next ones; returns whether it did."""
+        if not self._data.startswith(prefix, self.at):
+            return False
+        self.at += len(prefix)
+        return True
+
+    def bytes_from(self, begin: int) -> bytes:
+        """The bytes from this place to the cursor."""
+        return self._data[begin : self.at]
+
+    def fields(self, number: int = 0) -> Iterator[tuple[int, int]]:
+        """The fields of the next struct, or the rest of its fields after the one with this number; each value must be
+        read or skipped before the next field."""
+        data = self._data
         while True:
             try:
                 head = data[self.at]

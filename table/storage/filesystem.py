@@ -326,14 +326,13 @@ class ArrowStorage:
 
     def _guarded(self, path: str, action: Callable[[], _T]) -> _T:
         """The result of `action`; raises its failures as FileNotFoundError or a Penstock error, with the path."""
-        where = self._where(path)
         try:
             return action()
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise FileNotFoundError(f"no such file: {where}") from error
+            raise FileNotFoundError(f"no such file: {self._where(path)}") from error
         except (OSError, pa.ArrowException) as error:
             raise self._failure(path, error) or StorageError(
-                f"storage failed on {where}: {storage_detail(error, self._base_path)}; a retry may succeed"
+                f"storage failed on {self._where(path)}: {storage_detail(error, self._base_path)}; a retry may succeed"
             ) from error
 
     def _failure(self, path: str, error: Exception) -> CorruptFile | AccessError | ConfigurationError | None:

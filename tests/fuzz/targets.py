@@ -106,7 +106,8 @@ def _block(whole: pa.Buffer, block: LogBlock) -> None:
 def _parquet(data: bytes, member: Member) -> None:
     record = parse_record_schema(_schema_of(member.data))
     storage, ref = MemoryStorage({"file.parquet": data}), FileRef("file.parquet", len(data))
-    with BaseFile(storage, ref, record, [field.name for field in record.fields], table="table") as file:
+    names = [field.name for field in record.fields]
+    with BaseFile(storage, ref, record, names, table="table", compiled=True) as file:
         for group in file.row_groups(WholeFile(), BatchSize(1000, 1 << 20)):
             for batch in group.batches():
                 batch.validate()  # without checking texts for UTF-8, which needs a pass over every value

@@ -165,8 +165,8 @@ def test_base_with_rows_of_the_range_is_read_whole(tmp_path: pathlib.Path) -> No
 def test_footer_is_read_once_a_file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a remote store each read is a request."""
     looked = []
-    real = file.read_checked_footer
-    monkeypatch.setattr(file, "read_checked_footer", lambda source: (looked.append(source), real(source))[1])
+    real = file.CheckedFile
+    monkeypatch.setattr(file, "CheckedFile", lambda source, **how: (looked.append(source), real(source, **how))[1])
     folder = SliceFolder(tmp_path, FIELDS, EventTimeOrdering(("ts",)))
     table(folder, OLD, [("b", 5, 2)])
     assert list(read_split(folder.scan(rows=rows_of(THREE), where="n > 0"), folder.split()))

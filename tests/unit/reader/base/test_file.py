@@ -173,7 +173,7 @@ def test_storage_that_fails_may_be_asked_again(tmp_path: pathlib.Path, monkeypat
         def fail(*_arguments: object, **_options: object) -> None:
             raise OSError(5, "Input/output error")
 
-        monkeypatch.setattr(base._file, "iter_batches", fail)
+        monkeypatch.setattr(base._parquet._file, "iter_batches", fail)
         with pytest.raises(StorageError, match=r"base file base\.parquet: reading failed: .*a retry may succeed"):
             list(group.batches())
 

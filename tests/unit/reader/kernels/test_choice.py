@@ -17,7 +17,14 @@ from penstock.proto.model.files import FileRef
 from penstock.proto.model.hybrid import KafkaRange
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import RowGroupRun, Split, WholeFile
-from penstock.reader.kernels.choice import BASE_BYTES_FOR_ONE, SLOW_BYTES, KernelChoice, slow_bytes
+from penstock.reader.kernels.choice import (
+    BASE_BYTES_FOR_ONE,
+    SLOW_BYTES,
+    WHOLE_FILE_BYTES,
+    WHOLE_FILE_COST,
+    KernelChoice,
+    slow_bytes,
+)
 
 
 def split_of(base_bytes: int | None, *log_bytes: int, part: object = None) -> Split:
@@ -51,8 +58,15 @@ def test_loaded_kernels_are_used() -> None:
 
 def test_base_with_logs_counts_in_part_and_a_base_alone_does_not() -> None:
     assert slow_bytes(split_of(10 * BASE_BYTES_FOR_ONE, 7, 5)) == 10 + 12
-    assert slow_bytes(split_of(1 << 40)) == 0
+    assert slow_bytes(split_of(WHOLE_FILE_BYTES + 1)) == slow_bytes(split_of(1 << 40)) == 0
     assert slow_bytes(split_of(1 << 40, part=RowGroupRun(0, 1, 1 << 30))) == 0
+
+
+def test_many_small_files_are_checked_by_a_kernel() -> None:
+    choice = KernelChoice(lambda: False)
+    files = SLOW_BYTES // WHOLE_FILE_COST
+    answers = [choice.for_split(split_of(WHOLE_FILE_BYTES)) for _ in range(files + 1)]
+    assert answers == [False] * files + [True]
 
 
 def test_topics_and_changes_count_whole() -> None:
