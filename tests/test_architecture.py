@@ -44,7 +44,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "table": (
         "arrow_arrays",
-        "storage columns parquet hfile",
+        "storage columns parquet hfile orc",
         "arrow_errors config predicate",
         "partitions schema",
         "files log",

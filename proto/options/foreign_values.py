@@ -16,6 +16,8 @@ _INSTANT: Final = r"\d{14}|\d{17}"
 
 
 def query_of(*kinds: str) -> Callable[[str, str], str]:
+    """The query of this name; one of `kinds`."""
+
     def convert(name: str, value: str) -> str:
         if value not in kinds:
             raise ConfigurationError(
@@ -58,6 +60,8 @@ def as_of(name: str, value: str) -> str:
 
 
 def whole_instant(ours: str) -> Callable[[str, str], str]:
+    """An instant of 14 or 17 digits."""
+
     def convert(name: str, value: str) -> str:
         if not re.fullmatch(_INSTANT, value):
             raise ConfigurationError(
@@ -70,6 +74,7 @@ def whole_instant(ours: str) -> Callable[[str, str], str]:
 
 
 def read_optimized(name: str, value: str) -> str | None:
+    """The query of a switch: `read_optimized` if it is on, else what other options say."""
     if value.lower() not in ("true", "false"):
         raise ConfigurationError(
             f"option {name}: got {value[:80]!r}, expected true or false; or use Penstock's option query"
@@ -78,6 +83,7 @@ def read_optimized(name: str, value: str) -> str | None:
 
 
 def start_offset(name: str, value: str) -> str:
+    """`earliest` or `latest`."""
     if value not in ("earliest", "latest"):
         raise ConfigurationError(
             f"option {name}: got {value[:80]!r}; only earliest and latest have the same meaning in Penstock; use "
@@ -87,16 +93,19 @@ def start_offset(name: str, value: str) -> str:
 
 
 def same(_name: str, value: str) -> str:
+    """The value itself, which Penstock's option checks."""
     return value
 
 
 def switch(name: str, value: str) -> str:
+    """`on` or `off` of true or false."""
     if value.strip().lower() not in ("true", "false"):
         raise ConfigurationError(f"option {name}: got {value[:80]!r}, expected true or false")
     return "on" if value.strip().lower() == "true" else "off"
 
 
 def opposite_switch(name: str, value: str) -> str:
+    """`off` or `on` of true or false."""
     return "off" if switch(name, value) == "on" else "on"
 
 

@@ -225,8 +225,8 @@ class TestDamage:
         base = data_file(folder, log=False)
         last = open_table(str(folder)).timeline().completed_writes[-1].requested_time
         file_id, token, _ = base.name.split("_")
-        base.with_name(f"{file_id}_{token}_{last}.orc").write_bytes(b"ORC")
-        with pytest.raises(UnsupportedFeature, match=r"base file format orc: file .*\.orc"):
+        base.with_name(f"{file_id}_{token}_{last}.lance").write_bytes(b"LANC")
+        with pytest.raises(UnsupportedFeature, match=r"base file format lance: file .*\.lance"):
             plan(folder, Snapshot())
         base.with_name(f"{file_id}_{token}_{last}.orc").rename(base.with_name(f"{file_id}_{token}_{last}.hfile"))
         with pytest.raises(TableError, match=r"is an HFile, a format for metadata tables"):
