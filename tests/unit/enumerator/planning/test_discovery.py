@@ -228,7 +228,7 @@ class TestDamage:
         base.with_name(f"{file_id}_{token}_{last}.lance").write_bytes(b"LANC")
         with pytest.raises(UnsupportedFeature, match=r"base file format lance: file .*\.lance"):
             plan(folder, Snapshot())
-        base.with_name(f"{file_id}_{token}_{last}.orc").rename(base.with_name(f"{file_id}_{token}_{last}.hfile"))
+        base.with_name(f"{file_id}_{token}_{last}.lance").rename(base.with_name(f"{file_id}_{token}_{last}.hfile"))
         with pytest.raises(TableError, match=r"is an HFile, a format for metadata tables"):
             plan(folder, Snapshot())
 
