@@ -24,9 +24,11 @@ from penstock.proto.errors import (
     StorageDenied,
     StorageError,
 )
+from penstock.table.storage.azure_uris import located_user
 from penstock.table.storage.exact_reads import ExactFile
 from penstock.table.storage.file_info import FileInfo as FileInfo
 from penstock.table.storage.file_info import file_info, info_of_entry
+from penstock.table.storage.folder_entries import folder_entries
 from penstock.table.storage.local_links import has_no_link
 from penstock.table.storage.refusals import Denied, UnexplainedRefusal, WrongRegion, refusal_of, requested_region
 
@@ -44,13 +46,17 @@ _ARROW_SCHEMES = {
     "gcs": "gs",
     "hdfs": "hdfs",
     "viewfs": "viewfs",
+    "abfs": "abfs",
+    "abfss": "abfss",
 }
 """Supported URI scheme -> its name in pyarrow."""
 _EXPECTED: Final = "expected a local path or a URI such as s3://bucket/table"
 _DOTS: Final = frozenset({".", ".."})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 _DETAIL_CHARS = 300
-_SHARED_PARAMETERS = frozenset({"region", "scheme", "endpoint_override", "allow_delayed_open", "replication"})
+_SHARED_PARAMETERS = frozenset(
+    ["region", "scheme", "endpoint_override", "allow_delayed_open", "replication", "enable_tls"]
+)
 """Parameters of pyarrow's URIs that hold no secret; `uri_without_credentials` drops all others."""
 
 _LISTED: Final = (pafs.FileType.File, pafs.FileType.Directory)
@@ -137,23 +143,23 @@ def is_plain_path(path: str) -> bool:
 
 
 def redacted_uri(base_path: str) -> str:
-    """The base path for error texts and logs, without user name, password, query and fragment. Not for opening.
-
-    A name or a local path is returned unchanged. A password that is not percent-encoded (it contains '/', '?' or '#')
-    is removed too.
+    """The base path for error texts and logs, without user name (of Azure it locates the table), password, query and
+    fragment. Not for opening. A name or a local path is returned unchanged. A password that is not percent-encoded (it
+    contains '/', '?' or '#') is removed too.
     """
     if not _URI.match(base_path):
         return base_path
     scheme, _, rest = base_path.partition(":")
     slashes = "//" if rest.startswith("//") else ""
     rest = rest[len(slashes) :]
+    kept = located_user(scheme, rest)
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     user, _, port = authority.rpartition(":")
     if "@" in authority:
         rest = authority.rpartition("@")[2] + rest[len(authority) :]
     elif user and not port.isdecimal():
         rest = rest.rpartition("@")[2]
-    return f"{scheme}:{slashes}{re.split('[?#]', rest, maxsplit=1)[0]}"
+    return f"{scheme}:{slashes}{kept}{re.split('[?#]', rest, maxsplit=1)[0]}"
 
 
 def uri_without_credentials(base_path: str) -> str:
@@ -174,7 +180,7 @@ def uri_without_credentials(base_path: str) -> str:
 
 
 def open_storage(base_path: str) -> Storage:
-    """Opens the storage of a table at a local path or a URI: file, s3, gs, hdfs or viewfs.
+    """Opens the storage of a table at a local path or a URI: file, s3, gs, abfs, hdfs or viewfs.
 
     A relative local path is made absolute; s3a and s3n open as s3, gcs as gs. Nothing is read: a missing folder is
     reported by the first read. ConfigurationError for text that is not UTF-8, another scheme, or a URI that pyarrow
@@ -256,9 +262,8 @@ class ArrowStorage:
 
     def list_dir(self, path: str) -> list[FileInfo]:
         self._check(path)
-        selector = pafs.FileSelector(path, allow_not_found=True, recursive=False)
         try:
-            entries = self._guarded(path, lambda: self._tree.get_file_info(selector))
+            entries = self._guarded(path, lambda: folder_entries(self._tree, path))
         except FileNotFoundError:
             return []
         typed = ((entry, entry.type) for entry in entries)
@@ -385,11 +390,7 @@ def _is_folder_error(error: Exception) -> bool:
 
 def _is_utf8(text: str) -> bool:
     """Whether the text can be encoded as UTF-8. Other bytes of a command line arrive as lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return text.encode(errors="replace").decode() == text
 
 
 def storage_detail(error: BaseException, uri: str = "") -> str:

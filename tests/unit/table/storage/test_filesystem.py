@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.proto.errors import ConfigurationError, CorruptFile, StorageDenied, StorageError
-from penstock.table.storage.filesystem import MAX_PATH_BYTES, ArrowStorage, checked_path, open_storage, redacted_uri
+from penstock.table.storage.filesystem import (
+    MAX_PATH_BYTES,
+    ArrowStorage,
+    checked_path,
+    is_local,
+    open_storage,
+    redacted_uri,
+    uri_without_credentials,
+)
 
 
 @pytest.fixture
@@ -215,11 +223,13 @@ def test_unknown_or_empty_uri_is_the_callers_mistake() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["abfs://key:secret@host/table", "ABFSS://key:secret@host/t", "mock:///t", "http://h/t"]
+    "path", ["wasb://key:secret@host/table", "WASBS://key:secret@host/t", "mock:///t", "http://h/t"]
 )
 def test_other_schemes_never_reach_pyarrow(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pafs, "FileSystem", None)
-    with pytest.raises(ConfigurationError, match="supported are file, s3, s3a, s3n, gs, gcs, hdfs, viewfs;") as caught:
+    with pytest.raises(
+        ConfigurationError, match="supported are file, s3, s3a, s3n, gs, gcs, hdfs, viewfs, abfs, abfss;"
+    ) as caught:
         open_storage(path)
     assert "secret" not in str(caught.value)
 
@@ -260,6 +270,26 @@ def test_password_in_any_spelling_is_not_shown(secret: str, slashes: str) -> Non
 )
 def test_paths_without_credentials_are_not_redacted(path: str) -> None:
     assert redacted_uri(path) == path
+
+
+@pytest.mark.parametrize("secret", ["a", "a/b", "a@b", "a:b", "k%2Fy%3D%3D", "Zm9v/+a=="])
+def test_user_of_azure_locates_the_table_and_its_key_is_not_shown(secret: str) -> None:
+    host = "account.dfs.core.windows.net"
+    assert redacted_uri(f"abfs://lake:{secret}@{host}/t") == f"abfs://lake@{host}/t"
+    given = f"abfss://account:{secret}@127.0.0.1:10000/lake/t?enable_tls=false&client_secret={secret}"
+    assert uri_without_credentials(given) == "abfss://account@127.0.0.1:10000/lake/t?enable_tls=false"
+
+
+@pytest.mark.parametrize(
+    "path", ["abfs://lake@account.dfs.core.windows.net/t", "abfs://host:10000/c/d=@x", "abfs://h/d=@x"]
+)
+def test_paths_of_azure_without_a_key_are_not_redacted(path: str) -> None:
+    assert redacted_uri(path) == path
+
+
+def test_azure_is_opened_without_a_connection() -> None:
+    storage = open_storage("abfs://lake@account.dfs.core.windows.net/tables/trips")
+    assert storage.base_path == "abfs://lake@account.dfs.core.windows.net/tables/trips" and not is_local(storage)
 
 
 def test_errors_of_opening_hold_no_credentials() -> None:
