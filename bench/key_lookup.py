@@ -116,7 +116,7 @@ def measured(path: pathlib.Path, where: str, runs: int) -> tuple[int, float, int
     count, seconds, size = 0, float("inf"), 0
     for run in range(runs + 1):
         started, before = time.process_time(), read_bytes()
-        count = sum(batch.num_rows for batch in penstock.read(str(path), where=where))
+        count = sum(batch.num_rows for batch in penstock.read(str(path), where=where, record_index="on"))
         if run:
             seconds, size = min(seconds, time.process_time() - started), read_bytes() - before
     return count, seconds, size

@@ -8,7 +8,6 @@ applied by `split.emit`.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -29,10 +28,11 @@ from penstock.reader.split.emit import BatchFinisher, SplitBatch
 from penstock.reader.split.partition_columns import PartitionConstants
 from penstock.reader.split.read_schema import read_schema_of
 from penstock.reader.split.report import SplitTally
+from penstock.reader.split.scan_storage import TABLES
 from penstock.reader.values.memory_pool import with_system_pool
 from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.arrow_errors import with_translated_errors
-from penstock.table.storage.filesystem import Storage, open_storage
+from penstock.table.storage.filesystem import Storage
 
 if TYPE_CHECKING:
     from penstock.reader.merge.stream import LogWinners
@@ -87,7 +87,7 @@ def read_split(
         find_function(scan.merge, options.mergers, where)
     if split.logs and not isinstance(split.part, WholeFile):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
-    storage = storage or _storage_of(scan)
+    storage = storage or TABLES.of(scan)
     if isinstance(scan.rows, ChangesOf):
         return with_translated_errors(with_system_pool(_changes(scan, split, start, options, storage, tally)), where)
     if isinstance(split.part, GroupChanges):
@@ -106,28 +106,6 @@ def read_split(
     finisher = BatchFinisher(scan, split, schema, constants, keys_of)
     batches = _SliceRead(context, split.part, start, constants).batches(finisher)
     return with_translated_errors(with_system_pool(batches), where)
-
-
-def _storage_of(scan: Scan) -> Storage:
-    """The storage of the scan's table, opened once for the splits of a scan. It is released with the scan, whose URI
-    may have credentials."""
-    global _last_storage
-    last = _last_storage
-    if last is not None and last[0]() is scan:
-        return last[1]
-    storage = open_storage(scan.base_path)
-    _last_storage = weakref.ref(scan, _forget_storage), storage
-    return storage
-
-
-def _forget_storage(scan: weakref.ref[Scan]) -> None:
-    global _last_storage
-    last = _last_storage
-    if last is not None and last[0] is scan:
-        _last_storage = None
-
-
-_last_storage: tuple[weakref.ref[Scan], Storage] | None = None
 
 
 def _topic(

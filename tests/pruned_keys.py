@@ -52,7 +52,7 @@ def reads_by_key(table: HudiTable, query: Query, absent: Iterable[str], key_colu
     for column in filter(None, ("_hoodie_record_key", key_column)):
         for some in filter(None, [*((key,) for key in singles), *lists]):
             where = f"{column} IN ({', '.join(map(_quoted, some))})"
-            read = pruned_plan(table, "t", PlanRequest(table="t", query=query, where=where))
+            read = pruned_plan(table, "t", PlanRequest(table="t", query=query, where=where, record_index=True))
             if rows_of(read) != [row for row in everything if row[0] in some]:
                 reads.wrong.append(where)
             for item in read.ruled_out:

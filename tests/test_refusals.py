@@ -21,7 +21,7 @@ class Kind(Enum):
     """Five kinds that Hudi writes and this release does not read, and types that an engine does not have."""
 
     CUSTOM_MERGER = "a merger or payload class of the user's, for which no function is registered"
-    BOOTSTRAP = "a skeleton whose partition columns are in no path, and a clean of source files"
+    BOOTSTRAP = "a skeleton whose partition columns are in no path, source files on another store, and a clean of them"
     BASE_FORMAT = "base files in Lance"
     HFILE_LOG = "HFile log blocks of data"
     OLD_VERSION = "table version 5 or older"
@@ -30,12 +30,13 @@ class Kind(Enum):
 
 
 RAISED = {
-    "enumerator/planning/scan.py": [{Kind.BASE_FORMAT}, {Kind.BOOTSTRAP}],
+    "enumerator/planning/scan.py": [{Kind.BASE_FORMAT}, {Kind.BOOTSTRAP}, {Kind.BOOTSTRAP}],
     "engine/spark/schema/types.py": [{Kind.ENGINE_TYPE}] * 3,
     "reader/log/block_selection.py": [{Kind.HFILE_LOG}],
     "reader/log/custom.py": [{Kind.CUSTOM_MERGER}],
     "reader/log/damage.py": [{Kind.HFILE_LOG}],
     "reader/merge/mergers.py": [{Kind.CUSTOM_MERGER}],
+    "table/bootstrap/sources.py": [{Kind.BOOTSTRAP}],
     "table/config/merge_rules.py": [{Kind.CUSTOM_MERGER, Kind.BASE_FORMAT}],
     "table/config/properties.py": [{Kind.OLD_VERSION}, {Kind.NATIVE_LOGS}],
     "table/timeline/services/clean_encoder.py": [{Kind.BOOTSTRAP}],

@@ -37,6 +37,7 @@ KEYS: Final = (
     "deleteMarker",
     "onCorrupt",
     "metadata",
+    "recordIndex",
 )
 """The keys of a command beside `table`: options of a read that a client chooses (docs/reference/options.md)."""
 

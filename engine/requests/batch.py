@@ -59,6 +59,7 @@ def request_of(table: str, query: Query, options: ParsedOptions, *, slots: int |
         event_time_unit=options.event_time_unit or "",
         target_split_bytes=options.split_bytes,
         metadata=options.metadata == "on",
+        record_index=options.record_index == "on",
         meta=options.meta == "on",
         columns_by_name=options.columns_by_name == "on",
         delete_marker=_delete_marker(options),

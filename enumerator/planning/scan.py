@@ -20,6 +20,8 @@ from penstock.enumerator.planning.table_state import BoundRequest, TableSchema, 
 from penstock.proto.errors import ConfigurationError, CorruptFile, TableError, UnsupportedFeature
 from penstock.proto.model.queries import Changes, PlanRequest
 from penstock.proto.model.splits import (
+    FORMAT_VERSION,
+    PLAIN_VERSION,
     CommitTimeOrdering,
     DeleteMarker,
     EventTimeOrdering,
@@ -36,6 +38,7 @@ from penstock.table.config.properties import TableProperties
 from penstock.table.config.record_keys import keys_may_be_named, virtual_key_fields
 from penstock.table.files.names import BaseName
 from penstock.table.files.slices import DataFile, OrderedUpTo, RequestedUpTo, instant_is_visible
+from penstock.table.orc import is_orc
 from penstock.table.partitions.values import path_value_fields
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.schema.completion import returned_columns
@@ -121,7 +124,9 @@ def _scan_of(state: TableState, content: ScanContent) -> Scan:
     rules = _merge_rules(state, request.delete_marker, merging=merging)
     fields = _path_fields(state, content.partitions, rules, merging=merging)
     keys = virtual_key_fields(state.properties) if merging else ()
+    sources = _folder_of_sources(state, content.partitions, fields)
     return Scan(
+        format_version=FORMAT_VERSION if sources else PLAIN_VERSION,
         table=state.table,
         base_path=state.properties.base_path,
         table_version=state.properties.version,
@@ -139,7 +144,7 @@ def _scan_of(state: TableState, content: ScanContent) -> Scan:
         keys_may_be_named=bool(keys) and keys_may_be_named(state.properties),
         schema_history=_checked_history(state, fields),
         completion_times=state.completion_times,
-        bootstrap_base_path=_folder_of_sources(state, content.partitions, fields),
+        bootstrap_base_path=sources,
     )
 
 
@@ -188,6 +193,11 @@ def refuse_unread_format(state: TableState, base: DataFile) -> None:
             f"base file {base.ref.path} of table {state.facts.table} is a skeleton of a metadata-only bootstrap, and "
             f"{INDEX_FILE} names no source file for it (or the table has no {BOOTSTRAP_BASE_PATH}): its other columns "
             "are unknown; restore the index"
+        )
+    if base.ref.source is not None and (is_orc(base.ref.path) or is_orc(base.ref.source.path)):
+        raise UnsupportedFeature(
+            f"bootstrap in ORC: base file {base.ref.path} of table {state.facts.table} with source file "
+            f"{base.ref.source.path}; this build reads source files in Parquet"
         )
     if not isinstance(base.name, BaseName) or base.name.extension in ("parquet", "orc"):
         return

@@ -135,6 +135,8 @@ class PlanRequest:
     metadata: bool = True
     """Whether the table's metadata table is used. Without it: the same rows, from listings of folders, and fewer
     event-time bounds."""
+    record_index: bool = False
+    """Whether the record index of the metadata table may exclude file groups. The table must hold no key twice."""
     delete_marker: DeleteMarker | None = None
     """Marks deletes in the log of a table whose own properties define no marker."""
     skip_corrupt: bool = False

@@ -16,7 +16,10 @@ from penstock.proto.model.hybrid import KafkaRange, TopicRecords
 from penstock.proto.model.positions import CommitRange, CompletionTimes, InstantTime
 
 FORMAT_VERSION: Final = 6
-"""The version that this release writes. It decodes every version from 1; tests keep a fixture of each."""
+"""The highest version that this release writes, that of scans of a bootstrapped table. It decodes every version from 1;
+tests keep a fixture of each."""
+PLAIN_VERSION: Final = 5
+"""The version of everything else: readers of an earlier release read it."""
 
 
 RECORD_BYTES: Final = 128
@@ -70,7 +73,7 @@ class Split:
     scan of changes), or a range of a topic's partition (with `Scan.topic`), whose ordinals are offsets from its first.
     """
 
-    format_version: int = FORMAT_VERSION
+    format_version: int = PLAIN_VERSION
     """The version of the format."""
     split_id: str
     """The split's id, unique in its plan."""
@@ -272,7 +275,7 @@ class RowsOf:
 class Scan:
     """What all splits of a plan share."""
 
-    format_version: int = FORMAT_VERSION
+    format_version: int = PLAIN_VERSION
     """The version of the format."""
     table: str
     """The table's name."""
@@ -319,7 +322,7 @@ class Scan:
 class Plan:
     """The answer to a plan request."""
 
-    format_version: int = FORMAT_VERSION
+    format_version: int = PLAIN_VERSION
     """The version of the format."""
     scan: Scan
     """What all splits share."""

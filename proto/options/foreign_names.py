@@ -153,11 +153,14 @@ _FLINK_START: Final = Renamed(
     "`query=incremental`",
     "incremental",
 )
+_RECORD_INDEX: Final = Renamed("recordIndex", switch, "on or off")
 _RELATION: Final = "Penstock's commands and table functions show the timeline and the files"
 
 RULES: Final[Mapping[str, Rule]] = {
     # Spark
     "hoodie.metadata.enable": Renamed("metadata", switch, "on or off"),
+    "hoodie.metadata.record.index.enable": _RECORD_INDEX,
+    "hoodie.metadata.global.record.level.index.enable": _RECORD_INDEX,
     "hoodie.datasource.query.type": Renamed(
         "query", query_of("snapshot", "read_optimized", "incremental"), "same values"
     ),

@@ -55,6 +55,7 @@ class ParsedOptions:
     max_drift_us: int | None = None
     end_watermark_us: int | None = None
     metadata: str = "on"
+    record_index: str = "off"
     meta: str = "on"
     columns_by_name: str = "off"
     completion_time: str = "off"

@@ -210,6 +210,14 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "valid; `off`: it lists folders. The rows are the same.",
     ),
     Option(
+        name="recordIndex",
+        type=OnOff(),
+        default="off",
+        entry_points=READS,
+        doc="`on`: filters by record key use the record index of the metadata table. Set it only for a table in which "
+        "no key is twice, also in two partitions: of a key the index names one row, and a filter returns no other.",
+    ),
+    Option(
         name="meta",
         type=OnOff(),
         default="on",

@@ -171,7 +171,7 @@ class TopicRanges(_message.Message):
     def __init__(self, ranges: _Optional[_Iterable[_Union[KafkaRange, _Mapping]]] = ...) -> None: ...
 
 class OpenPlanRequest(_message.Message):
-    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "changes", "snapshot_part", "topic_ranges", "read_optimized_as_of", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "delete_marker", "skip_corrupt", "columns_by_name", "event_time_unit", "of_stream", "scan_event_time", "hybrid", "completion_time", "timeline_timezone", "without_meta", "request_id", "client_version")
+    __slots__ = ("table", "snapshot", "snapshot_as_of", "read_optimized", "incremental", "changes", "snapshot_part", "topic_ranges", "read_optimized_as_of", "columns", "where", "slots", "event_time", "target_split_bytes", "without_metadata", "delete_marker", "skip_corrupt", "columns_by_name", "event_time_unit", "of_stream", "scan_event_time", "hybrid", "completion_time", "timeline_timezone", "without_meta", "record_index", "request_id", "client_version")
     TABLE_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_AS_OF_FIELD_NUMBER: _ClassVar[int]
@@ -197,6 +197,7 @@ class OpenPlanRequest(_message.Message):
     COMPLETION_TIME_FIELD_NUMBER: _ClassVar[int]
     TIMELINE_TIMEZONE_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_META_FIELD_NUMBER: _ClassVar[int]
+    RECORD_INDEX_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     table: str
@@ -224,9 +225,10 @@ class OpenPlanRequest(_message.Message):
     completion_time: bool
     timeline_timezone: str
     without_meta: bool
+    record_index: bool
     request_id: str
     client_version: str
-    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., changes: _Optional[_Union[Changes, _Mapping]] = ..., snapshot_part: _Optional[_Union[SnapshotPart, _Mapping]] = ..., topic_ranges: _Optional[_Union[TopicRanges, _Mapping]] = ..., read_optimized_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., columns_by_name: _Optional[bool] = ..., event_time_unit: _Optional[str] = ..., of_stream: _Optional[str] = ..., scan_event_time: _Optional[bool] = ..., hybrid: _Optional[_Union[Hybrid, _Mapping]] = ..., completion_time: _Optional[bool] = ..., timeline_timezone: _Optional[str] = ..., without_meta: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, table: _Optional[str] = ..., snapshot: _Optional[_Union[Snapshot, _Mapping]] = ..., snapshot_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., read_optimized: _Optional[_Union[ReadOptimized, _Mapping]] = ..., incremental: _Optional[_Union[Incremental, _Mapping]] = ..., changes: _Optional[_Union[Changes, _Mapping]] = ..., snapshot_part: _Optional[_Union[SnapshotPart, _Mapping]] = ..., topic_ranges: _Optional[_Union[TopicRanges, _Mapping]] = ..., read_optimized_as_of: _Optional[_Union[SnapshotAsOf, _Mapping]] = ..., columns: _Optional[_Iterable[str]] = ..., where: _Optional[str] = ..., slots: _Optional[int] = ..., event_time: _Optional[str] = ..., target_split_bytes: _Optional[int] = ..., without_metadata: _Optional[bool] = ..., delete_marker: _Optional[_Union[DeleteMarker, _Mapping]] = ..., skip_corrupt: _Optional[bool] = ..., columns_by_name: _Optional[bool] = ..., event_time_unit: _Optional[str] = ..., of_stream: _Optional[str] = ..., scan_event_time: _Optional[bool] = ..., hybrid: _Optional[_Union[Hybrid, _Mapping]] = ..., completion_time: _Optional[bool] = ..., timeline_timezone: _Optional[str] = ..., without_meta: _Optional[bool] = ..., record_index: _Optional[bool] = ..., request_id: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
 
 class OpenPlanResponse(_message.Message):
     __slots__ = ("plan_id", "slots", "splits", "size_bytes", "scan")

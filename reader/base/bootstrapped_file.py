@@ -27,6 +27,8 @@ from penstock.table.schema.avro import META_COLUMNS, OPERATION
 
 IN_SKELETON: Final = frozenset({*META_COLUMNS, OPERATION})
 """The columns that never come from a source file."""
+_Use = tuple[str, tuple[str, ...]]
+"""What rows of the skeleton are read for, keys or rows, and their columns: reads of both alternate."""
 
 
 class BootstrappedFile:
@@ -49,7 +51,7 @@ class BootstrappedFile:
         for number in range(source.num_row_groups):
             starts.append(starts[-1] + source.rows_of(number))
         self._starts = starts
-        self._cursors: dict[tuple[str, ...], _Cursor] = {}
+        self._cursors: dict[_Use, _Cursor] = {}
 
     def __enter__(self) -> BootstrappedFile:
         return self
@@ -99,13 +101,14 @@ class BootstrappedFile:
         names = tuple(name for name in self._columns if columns is None or name in columns)
         of_skeleton = tuple(name for name in names if name in IN_SKELETON)
         if len(of_skeleton) == len(names):
-            yield from self._rows_of_skeleton(number, size, of_skeleton)
+            yield from self._rows_of_skeleton(number, size, ("rows", of_skeleton))
             return
         of_source = tuple(name for name in names if name not in IN_SKELETON)
         if not of_skeleton:
             yield from self._source.read(number, size, of_source)
             return
-        cursor = self._cursor(number, size, of_skeleton)
+        use = "rows", of_skeleton
+        cursor = self._cursor(number, size, use)
         for batch in self._source.read(number, size, of_source):
             at = 0
             while at < batch.num_rows:
@@ -116,24 +119,27 @@ class BootstrappedFile:
                 yield pa.RecordBatch.from_arrays(
                     [part.column(name) for part, name in zip(parts, names, strict=True)], names=list(names)
                 )
+        self._cursors[use] = cursor
 
     def read_keys(self, number: int, size: BatchSize) -> pa.Array | None:
         """The keys of all rows of the row group, in file order; None if they take too much memory to hold at once."""
-        return joined_keys(batch.column(0) for batch in self._rows_of_skeleton(number, size, (self._key,)))
+        return joined_keys(batch.column(0) for batch in self._rows_of_skeleton(number, size, ("keys", (self._key,))))
 
-    def _rows_of_skeleton(self, number: int, size: BatchSize, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        cursor, left = self._cursor(number, size, columns), self.rows_of(number)
+    def _rows_of_skeleton(self, number: int, size: BatchSize, use: _Use) -> Iterator[pa.RecordBatch]:
+        cursor, left = self._cursor(number, size, use), self.rows_of(number)
         while left:
             batch = cursor.take(left)
             left -= batch.num_rows
             yield batch
+        self._cursors[use] = cursor
 
-    def _cursor(self, number: int, size: BatchSize, columns: tuple[str, ...]) -> _Cursor:
-        """A cursor over the skeleton at the first row of the row group. Reads forward if the last read ended before."""
+    def _cursor(self, number: int, size: BatchSize, use: _Use) -> _Cursor:
+        """A cursor over the skeleton at the first row of the row group, for one read alone, which returns it at its
+        end. It reads forward if the last read of this use ended before the row group."""
         row = self._starts[number]
-        cursor = self._cursors.get(columns)
+        cursor = self._cursors.pop(use, None)
         if cursor is None or cursor.row > row:
-            cursor = self._cursors[columns] = _Cursor(self._skeleton, size, columns)
+            cursor = _Cursor(self._skeleton, size, use[1])
         cursor.skip_to(row)
         return cursor
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from penstock.proto.errors import InvariantViolation, SchemaMismatch
+from penstock.proto.errors import CorruptFile, InvariantViolation, SchemaMismatch
 from penstock.proto.model.splits import FileRef
 from penstock.reader.base.bootstrapped_file import IN_SKELETON, BootstrappedFile
 from penstock.reader.base.file import BaseFile
 from penstock.reader.split.context import SplitContext
-from penstock.table.bootstrap.sources import open_sources
+from penstock.reader.split.scan_storage import SOURCES
+from penstock.table.bootstrap.index import BOOTSTRAP_BASE_PATH
 from penstock.table.orc import is_orc
-from penstock.table.storage.filesystem import Storage
+from penstock.table.storage.filesystem import Storage, redacted_uri
 
 OpenBase = BaseFile | BootstrappedFile
 """An open base file; of a bootstrapped table perhaps a skeleton with its source."""
@@ -62,10 +63,17 @@ def open_base(
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has a source, its scan no folder of it")
     skeleton = opened(context.storage, split.base, [name for name in columns if name in IN_SKELETON], key)
     try:
-        sources = open_sources(scan.base_path, scan.bootstrap_base_path)
         where = f"table {scan.table}: source file {source.path} of base file {split.base.path}"
         own = [name for name in columns if name not in IN_SKELETON]
-        rest = opened(sources, source, own, _WITHOUT_KEY, where)
+        rest = opened(SOURCES.of(scan), source, own, _WITHOUT_KEY, where)
+    except CorruptFile as error:
+        skeleton.close()
+        if not error.is_gone:
+            raise
+        raise CorruptFile(  # no cleaner deletes source files: to plan again finds no other one
+            f"{where} is missing in {redacted_uri(scan.bootstrap_base_path)}: restore it, or correct "
+            f"{BOOTSTRAP_BASE_PATH}"
+        ) from None
     except BaseException:
         skeleton.close()
         raise

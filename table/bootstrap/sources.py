@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from penstock.proto.errors import CorruptFile
+from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.table.storage.azure_uris import AZURE_SCHEMES
 from penstock.table.storage.filesystem import (
     Storage,
     checked_path,
@@ -19,6 +20,8 @@ from penstock.table.storage.filesystem import (
     uri_scheme,
 )
 
+_BUCKETS: Final = ("s3", "gs")
+"""Stores whose buckets have one service, which the reader's settings name."""
 _ROOT: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]*:)?(?://[^/]*)?")
 
 
@@ -43,9 +46,11 @@ def path_in_sources(uri: str, root: str, where: str) -> str:
 def open_sources(table_path: str, stated: str) -> Storage:
     """The storage of the source files. `stated` is the property's value, `table_path` the table's base path.
 
-    A path without a scheme is on the store of the table. On the table's own store, the credentials and the query of the
-    table's URI (region, endpoint) apply. ConfigurationError for a path that cannot be opened. CorruptFile for a
-    relative path, and for a local path of a table on a remote store.
+    A path without a scheme is on the store of the table. Credentials and query (region, endpoint) are those of the
+    table's URI: the property comes from the table and must not choose where signed requests go. CorruptFile for a
+    relative path, for credentials or a query in the property, and for a local path of a table on a remote store.
+    UnsupportedFeature for another kind of store than the table's, and another host of HDFS or Azure. ConfigurationError
+    for a path that cannot be opened.
     """
     return open_storage(located_sources(table_path, stated))
 
@@ -56,21 +61,35 @@ def located_sources(table_path: str, stated: str) -> str:
     table_scheme, scheme = uri_scheme(table_path), uri_scheme(stated)
     if not scheme and not stated.startswith("/"):
         raise CorruptFile(f"{where} is relative: expected an absolute path or a URI")
-    if table_scheme in ("", "file"):
-        return _parts(stated)[1] if scheme in ("", "file") else stated
+    table_is_local, is_local = table_scheme in ("", "file"), scheme in ("", "file")
+    if table_is_local and is_local:
+        return _parts(stated)[1]
     if scheme == "file":
         raise CorruptFile(
             f"{where} is refused: the table is on a remote store and must not name files of the machine that reads it"
         )
     table_root, query = _root(table_path), table_path.partition("?")[2]
-    suffix = f"?{query}" if query and "?" not in stated else ""
-    if not scheme:
+    suffix = f"?{query}" if query else ""
+    if is_local:
         return f"{table_root}{stated}{suffix}"
-    if _stores(table_path)[0] != _stores(stated)[0]:
-        return stated
-    if _stores(table_path) == _stores(stated):
-        stated = table_root + stated[len(_root(stated)) :]
-    return stated + suffix
+    if "?" in stated or "#" in stated or redacted_uri(stated) != stated:
+        raise CorruptFile(f"{where} is refused: it has credentials or a query, which are those of the reader alone")
+    kind, store = _stores(stated)
+    table_kind, table_store = ("", "") if table_is_local else _stores(table_path)
+    other_host = store.rpartition("@")[2] != table_store.rpartition("@")[2]
+    if kind != table_kind or (other_host and kind not in _BUCKETS):
+        raise UnsupportedFeature(
+            f"{where} is on another store than the table: a reader follows it within the table's kind of store (of "
+            "HDFS and Azure: host), because its credentials go there; copy the source files to the table's store"
+        )
+    path = stated[len(_root(stated)) :]
+    if store == table_store:
+        return f"{table_root}{path}{suffix}"
+    if other_host:
+        return f"{_root(stated)}{path}{suffix}"
+    key = table_root.partition("//")[2].rpartition("@")[0].partition(":")[2]
+    container, _, host = store.rpartition("@")
+    return f"{table_scheme}://{container}{':' if key else ''}{key}@{host}{path}{suffix}"
 
 
 def _root(uri: str) -> str:
@@ -80,9 +99,10 @@ def _root(uri: str) -> str:
 
 
 def _stores(uri: str) -> tuple[str, str]:
-    """The scheme in pyarrow's spelling, and the bucket or host without credentials."""
+    """The scheme in pyarrow's spelling, and the bucket or host without credentials; of Azure with the container."""
     scheme = folder_uri(uri).partition(":")[0]
-    return scheme, _root(uri).partition("//")[2].rpartition("@")[2]
+    authority = _root(redacted_uri(uri)).partition("//")[2]
+    return "abfs" if scheme in AZURE_SCHEMES else scheme, authority
 
 
 def _parts(uri: str) -> tuple[str, str]:

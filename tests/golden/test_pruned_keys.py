@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pytest
 
-from penstock.enumerator.planning.pruning import groups
+from penstock.enumerator.planning.pruning import bucket_hash, groups
 from penstock.enumerator.planning.pruning.groups import Reason
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.queries import Query, ReadOptimized, Snapshot, SnapshotAsOf
@@ -49,9 +49,15 @@ def test_bucket_hash_keeps_every_row(golden: Golden, case: str, buckets: int) ->
         check(by_key(table, query), Reason.BUCKET_HASH)
 
 
-def test_a_wrong_number_of_buckets_would_lose_rows(golden: Golden) -> None:
-    """The negative control of the comparison: five buckets are no number that the files contradict."""
-    assert by_key(with_buckets(golden.table("A_bucket_index_v9_h120"), 5), Snapshot()).wrong
+def test_a_wrong_hash_would_lose_rows(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control of the comparison."""
+    monkeypatch.setattr(bucket_hash, "bucket_of_key", lambda key, buckets: len(key) % buckets)
+    assert by_key(with_buckets(golden.table("A_bucket_index_v9_h120"), 3), Snapshot()).wrong
+
+
+def test_a_number_above_that_of_the_files_excludes_nothing(golden: Golden) -> None:
+    reads = by_key(with_buckets(golden.table("A_bucket_index_v9_h120"), 5), Snapshot())
+    assert not reads.wrong and not reads.excluded[Reason.BUCKET_HASH]
 
 
 def test_a_number_that_the_files_contradict_excludes_nothing(golden: Golden) -> None:

@@ -217,7 +217,12 @@ class FileBounds:
 
     def key(self, kind: str, files: Sequence[FileRef]) -> tuple[object, ...]:
         """The cache key of a value about these files."""
-        return (kind, self.table.base_path, self.column, *((file.path, file.size_bytes) for file in files))
+        return (
+            kind,
+            self.table.base_path,
+            self.column,
+            *((each.path, each.size_bytes) for file in files for each in (file, file.source) if each is not None),
+        )
 
     def _read_log(self, file: FileRef, read: _LogReader) -> LogBounds:
         where = f"log file {file.path} of table {redacted_uri(self.table.base_path)}"

@@ -12,7 +12,8 @@ def outside_buckets(groups: Collection[GroupId], keys: Collection[str], buckets:
     """The groups of the table that cannot hold one of the keys.
 
     None if a key has `,` or `:`, and none unless each group has a number below `buckets` that no other group of its
-    partition has: then other writers use another index, or another number of buckets.
+    partition has: then other writers use another index, or another number of buckets. None of a partition without the
+    group of the highest number: its writers may use a smaller number.
     """
     wanted = {bucket_of_key(key, buckets) for key in keys}
     numbers = {group: bucket_of_file_id(group[1]) for group in groups}
@@ -20,4 +21,5 @@ def outside_buckets(groups: Collection[GroupId], keys: Collection[str], buckets:
         return frozenset()
     if len({(partition, numbers[partition, file_id]) for partition, file_id in groups}) < len(numbers):
         return frozenset()
-    return frozenset(group for group, number in numbers.items() if number not in wanted)
+    full = {partition for (partition, _), number in numbers.items() if number == buckets - 1}
+    return frozenset(group for group, number in numbers.items() if group[0] in full and number not in wanted)

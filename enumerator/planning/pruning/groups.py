@@ -97,7 +97,8 @@ class _Pruning:
         buckets = recorded_buckets(state.properties)
         if buckets is not None and self._table.storage.file_info(HASHING_FOLDER) is None:
             self._exclude(Reason.BUCKET_HASH, outside_buckets(groups, keys, buckets))
-        if self._lists(RECORD_INDEX) and is_of_newest_rows(state) and len(self.plan.splits) > FEW_FILES:
+        asked = state.request.request.record_index
+        if asked and self._lists(RECORD_INDEX) and is_of_newest_rows(state) and len(self.plan.splits) > FEW_FILES:
             self._by_metadata(Reason.RECORD_INDEX, lambda metadata: without_keys(state, groups, keys, metadata))
 
     def by_column_statistics(self) -> None:

@@ -108,13 +108,13 @@ def test_option_of_another_entry_point_is_refused(entry_point: EntryPoint) -> No
 def test_streams_refuse_limit_and_batch_bounds() -> None:
     refused = {option.name for option in OPTIONS if EntryPoint.STREAM not in option.entry_points}
     of_groups = {option.name for option in OPTIONS if option.entry_points == {EntryPoint.CONSUMER}}
-    assert refused - of_groups == {"limit", "threads", "ordered", "asOf", "meta", "nativeParquet"}
+    assert refused - of_groups == {"limit", "threads", "ordered", "asOf", "meta", "nativeParquet", "recordIndex"}
 
 
 def test_consumers_refuse_batch_options() -> None:
     refused = {option.name for option in OPTIONS if EntryPoint.CONSUMER not in option.entry_points}
     of_streams = {option.name for option in OPTIONS if option.entry_points == {EntryPoint.STREAM}}
-    assert refused - of_streams == {"limit", "threads", "ordered", "asOf", "slots", "nativeParquet"}
+    assert refused - of_streams == {"limit", "threads", "ordered", "asOf", "slots", "nativeParquet", "recordIndex"}
     assert of_streams == {
         "streamName",
         "failOnDataLoss",

@@ -47,10 +47,10 @@ def test_each_failure_has_a_name(error: Exception, kind: type[PenstockError]) ->
 def test_read_that_has_no_memory_says_so(
     golden: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, case: str
 ) -> None:
-    def fails(*_: object) -> Any:
+    def fails(*_: object, **__: object) -> Any:
         raise error
 
-    monkeypatch.setattr(file, "pieces", fails)
+    monkeypatch.setattr(file.BaseFile, "_as_table_columns", fails)
     with pytest.raises(OutOfMemory, match=r"table .*: split .*: the process has not enough memory"):
         list(penstock.read(str(golden.table(case))))
 

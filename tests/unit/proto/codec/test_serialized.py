@@ -220,7 +220,10 @@ SPLIT_6 = replace(
 SCAN_6 = replace(SNAPSHOT_SCAN_1, bootstrap_base_path="hdfs://nn:8020/sources/städte")
 
 
-PLAN_6 = replace(PLAN_1, scan=SCAN_6, splits=(SPLIT_6,))
+SPLIT_6, SCAN_6 = (replace(value, format_version=6) for value in (SPLIT_6, SCAN_6))
+
+
+PLAN_6 = replace(PLAN_1, format_version=6, scan=SCAN_6, splits=(SPLIT_6,))
 
 
 SPLIT_5, SCAN_5 = (replace(value, format_version=5) for value in (SPLIT_5, SCAN_5))

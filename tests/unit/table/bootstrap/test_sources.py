@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.proto.errors import ConfigurationError, CorruptFile
+from penstock.proto.errors import ConfigurationError, CorruptFile, UnsupportedFeature
 from penstock.table.bootstrap.sources import located_sources, open_sources, path_in_sources
 
 
@@ -52,17 +52,52 @@ def test_paths_outside_of_the_folder_are_refused(uri: str, root: str) -> None:
         ("/lake/t", "/data/src", "/data/src"),
         ("/lake/t", "file:/data/a%20b", "/data/a%20b"),
         ("file:///lake/t", "file:///data/src", "/data/src"),
-        ("/lake/t", "hdfs://nn:8020/src", "hdfs://nn:8020/src"),
         ("hdfs://nn:8020/t", "/src", "hdfs://nn:8020/src"),
         ("s3://key:secret@bucket/t?region=eu", "s3a://bucket/src", "s3://key:secret@bucket/src?region=eu"),
         ("s3a://bucket/t?region=eu", "s3://other/src", "s3://other/src?region=eu"),
         ("s3://key:secret@bucket/t?region=eu", "s3://other/src", "s3://other/src?region=eu"),
-        ("s3://key:secret@bucket/t?region=eu", "gs://bucket/src", "gs://bucket/src"),
-        ("s3://bucket/t?region=eu", "s3://bucket/src?region=us", "s3://bucket/src?region=us"),
+        ("abfs://lake@acc.net/t?client_id=i", "abfss://raw@acc.net/src", "abfs://raw@acc.net/src?client_id=i"),
+        ("abfs://lake:key@acc.net/t", "abfs://raw@acc.net/src", "abfs://raw:key@acc.net/src"),
+        ("abfs://lake:key@acc.net/t", "abfs://lake@acc.net/src", "abfs://lake:key@acc.net/src"),
     ],
 )
 def test_the_store_of_the_table_is_that_of_its_sources(table: str, stated: str, opened: str) -> None:
     assert located_sources(table, stated) == opened
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        "s3://bucket/src?endpoint_override=evil.example&scheme=http",
+        "s3://key:secret@bucket/src",
+        "abfs://raw:key@acc.net/src",
+        "s3://bucket/src#x",
+    ],
+)
+def test_the_property_chooses_no_endpoint_and_no_credentials(stated: str) -> None:
+    with pytest.raises(CorruptFile, match="credentials or a query"):
+        located_sources("s3://AK:SK@bucket/t?region=eu", stated)
+
+
+@pytest.mark.parametrize(
+    ("table", "stated"),
+    [
+        ("/lake/t", "hdfs://nn:8020/src"),
+        ("/lake/t", "s3://bucket/src"),
+        ("s3://key:secret@bucket/t?region=eu", "gs://bucket/src"),
+        ("hdfs://nn:8020/t", "hdfs://evil:8020/src"),
+        ("abfss://lake@acc.net/t?client_secret=S", "abfss://x@evil.example/src"),
+    ],
+)
+def test_credentials_stay_with_the_kind_of_store_and_the_host(table: str, stated: str) -> None:
+    with pytest.raises(UnsupportedFeature, match="another store than the table"):
+        located_sources(table, stated)
+
+
+def test_containers_of_azure_are_stores() -> None:
+    assert path_in_sources("abfs://raw@acc.net/src/f.parquet", "abfss://raw@acc.net/src", "the index") == "f.parquet"
+    with pytest.raises(CorruptFile, match="refused"):
+        path_in_sources("abfs://other@acc.net/src/f.parquet", "abfs://raw@acc.net/src", "the index")
 
 
 def test_a_remote_table_names_no_local_files() -> None:

@@ -17,6 +17,12 @@ def test_the_group_of_a_key_remains_in_each_partition() -> None:
     assert kept == {("a", f"0000000{bucket}{REST}"), ("b", f"0000000{bucket}{REST}")}
 
 
+def test_a_partition_without_the_highest_bucket_is_read() -> None:
+    """Its writers may use three buckets."""
+    fewer = GROUPS - {("b", f"00000003{REST}")}
+    assert {partition for partition, _ in outside_buckets(fewer, {"key"}, 4)} == {"a"}
+
+
 def test_no_key_excludes_all_groups() -> None:
     assert outside_buckets(GROUPS, (), 4) == GROUPS
 
