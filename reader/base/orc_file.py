@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from penstock.proto.errors import SchemaMismatch
+from penstock.proto.errors import SchemaMismatch, UnsupportedFeature
 from penstock.proto.model.splits import FileRef
 from penstock.reader.base.columns import INT96, Missing, column_sources
 from penstock.reader.base.decoded_size import pieces
@@ -25,8 +25,12 @@ from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import ColumnMapping
 from penstock.table.storage.filesystem import Storage
 
-_MOST_ROWS: Final = 4096
+_FIRST_ROWS: Final = 16
+"""The rows by which the size of a row is measured."""
+_MOST_ROWS: Final = 1024
 """The rows that are decoded at once: a text of a stripe's dictionary may be that of every row."""
+_OUT_OF_RANGE: Final = "out of range for nanosecond resolution"
+"""In the error of Arrow for a timestamp before 1677 or after 2262."""
 
 _T = TypeVar("_T")
 
@@ -95,15 +99,14 @@ class OrcFile(BaseFile):
         sources = [source for source in self._sources if columns is None or source.name in columns]
         stored = [source.column for source in sources if not isinstance(source, Missing)]
         fragment = OrcFileFormat().make_fragment(self._source)
-        batches = self._translated(
-            lambda: fragment.to_batches(
-                columns=stored,
-                batch_size=min(size.rows, _MOST_ROWS),
-                batch_readahead=0,
-                fragment_readahead=0,
-                use_threads=False,
-            )
-        )
+
+        def decoded_by(rows: int) -> Iterator[pa.RecordBatch]:
+            options = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
+            return iter(fragment.to_batches(columns=stored, batch_size=min(size.rows, rows), **options))
+
+        first = self._translated(lambda: next(decoded_by(_FIRST_ROWS), None))
+        row_bytes = 1 if first is None else max(1, first.nbytes // max(1, first.num_rows))
+        batches = decoded_by(max(1, min(_MOST_ROWS, size.size_bytes // row_bytes)))
         remaining = self._rows
         while (decoded := self._translated(partial(next, batches, None))) is not None:
             remaining -= decoded.num_rows
@@ -116,6 +119,11 @@ class OrcFile(BaseFile):
             try:
                 return action()
             except pa.ArrowException as error:
+                if _OUT_OF_RANGE in str(error):
+                    raise UnsupportedFeature(
+                        f"ORC timestamps before 1677 or after 2262: {self._where}: {str(error)[:200]}; read other "
+                        "columns, or let Hudi rewrite the table in Parquet"
+                    ) from None
                 if type(error) is pa.ArrowException:  # the library of ORC fails without a class of its own
                     raise pa.ArrowInvalid(str(error)) from error
                 raise

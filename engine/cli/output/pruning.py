@@ -78,5 +78,6 @@ def pruning_of(whole: Collection[Split], planned: Collection[Split], ruled_out: 
 
 def _amount(groups: Collection[GroupId], parts: Mapping[GroupId, Split], partitions: int) -> Amount:
     splits = [parts[group] for group in groups]
-    files = {file.path: file.size_bytes for split in splits for file in (split.base, *split.logs) if file is not None}
+    stored = (file for split in splits for file in (split.base, split.base and split.base.source, *split.logs))
+    files = {file.path: file.size_bytes for file in stored if file is not None}
     return Amount(partitions=partitions, file_groups=len(splits), files=len(files), size_bytes=sum(files.values()))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from penstock.proto.errors import CorruptFile, SchemaMismatch
+from penstock.proto.errors import CorruptFile, SchemaMismatch, UnsupportedFeature
 from penstock.proto.model.files import FileRef
 from penstock.proto.model.splits import WholeFile
 from penstock.reader.base.orc_file import OrcFile
@@ -113,6 +113,22 @@ def test_damage_is_an_error_that_names_the_file(tmp_path: pathlib.Path, place: f
     (tmp_path / "f.orc").write_bytes(data)
     file = OrcFile(open_storage(str(tmp_path)), FileRef("f.orc", 1), SCHEMA, ("id", "n"), table="t")
     with file, pytest.raises(CorruptFile, match=r"table t: base file f\.orc"):
+        list(file.read(0, SIZE))
+
+
+def test_long_rows_are_decoded_a_few_at_a_time(tmp_path: pathlib.Path) -> None:
+    rows = pa.table({"id": ["x" * 20_000] * 2000, "n": [1] * 2000})
+    with opened(tmp_path, rows, columns=("id", "n")) as file:
+        sizes = [batch.num_rows for batch in file.read(0, BatchSize(rows=4096, size_bytes=1 << 20))]
+    assert sum(sizes) == 2000 and max(sizes) <= 60
+
+
+def test_timestamp_that_pyarrow_does_not_read_is_refused_by_name(tmp_path: pathlib.Path) -> None:
+    far = pa.array([253_402_214_400_000_000], pa.timestamp("us"))
+    with (
+        opened(tmp_path, pa.table({"id": ["a"], "at": far}), columns=("id", "at")) as file,
+        pytest.raises(UnsupportedFeature, match=r"ORC timestamps before 1677 or after 2262: table t: base file f\.orc"),
+    ):
         list(file.read(0, SIZE))
 
 
