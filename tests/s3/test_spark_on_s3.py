@@ -132,11 +132,11 @@ class Following:
 def test_fault_19_spark_stream_over_a_faulty_store_has_the_exact_rows(
     cluster: SparkSession, front: Any, store: str, golden: Any, tmp_path: pathlib.Path
 ) -> None:
-    """The planner and the tasks use the proxy; commits arrive meanwhile; one request in 41 fails."""
+    """The planner and the tasks use the proxy; commits arrive meanwhile; one request in 19 fails."""
     with growing(golden, store, tmp_path) as (uri, arrive):
         front.fresh()
         stream = Following(cluster.readStream.format("penstock").options(**CHANGES).load(uri), tmp_path)
-        front.fresh(FaultSchedule(41))
+        front.fresh(FaultSchedule(19))
         try:
             until(lambda: stream.restart() and stream.rows(), "the stream has what is there", 120)
             before = len(stream.rows())
