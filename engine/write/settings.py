@@ -14,7 +14,8 @@ from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFea
 from penstock.proto.model.splits import CommitTimeOrdering, CustomMerge, EventTimeOrdering, OrderingMode, WholeRecords
 from penstock.reader.merge.ordering_columns import OrderingColumns
 from penstock.reader.values.record_keys import KeyMaker, key_maker
-from penstock.table.bootstrap.index import BOOTSTRAP_BASE_PATH, bootstrap_base_path
+from penstock.table.bootstrap.index import bootstrap_base_path
+from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH
 from penstock.table.config.change_logging import ChangeLogging, change_logging
 from penstock.table.config.merge_rules import refuse_unsupported, rules_of_writes
 from penstock.table.config.properties import TableProperties

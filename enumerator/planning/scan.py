@@ -30,7 +30,8 @@ from penstock.proto.model.splits import (
     Split,
     VisibleInstants,
 )
-from penstock.table.bootstrap.index import BOOTSTRAP_BASE_PATH, INDEX_FILE, bootstrap_base_path
+from penstock.table.bootstrap.index import INDEX_FILE, bootstrap_base_path
+from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH
 from penstock.table.columns import resolve_column
 from penstock.table.config.merge_rules import merge_rules
 from penstock.table.config.payload_classes import MergeRules

@@ -11,7 +11,7 @@ from penstock.reader.base.bootstrapped_file import IN_SKELETON, BootstrappedFile
 from penstock.reader.base.file import BaseFile
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.scan_storage import SOURCES
-from penstock.table.bootstrap.index import BOOTSTRAP_BASE_PATH
+from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH
 from penstock.table.orc import is_orc
 from penstock.table.storage.filesystem import Storage, redacted_uri
 

@@ -12,7 +12,7 @@ from typing import Final
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.files import FileRef
 from penstock.proto.model.positions import InstantTime
-from penstock.table.bootstrap.sources import path_in_sources
+from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH, path_in_sources
 from penstock.table.config.properties import META_FOLDER, TableProperties
 from penstock.table.files.slices import GroupId
 from penstock.table.hfile.reader import HFile
@@ -20,8 +20,6 @@ from penstock.table.storage.filesystem import Storage, redacted_uri
 from penstock.table.timeline.avro_container import single_record
 from penstock.table.timeline.fields import Fields
 
-BOOTSTRAP_BASE_PATH: Final = "hoodie.bootstrap.base.path"
-"""The property with the folder of the source files. Every bootstrapped table has it."""
 METADATA_BOOTSTRAP: Final = InstantTime("00000000000001")
 """The instant of skeleton base files (Hudi `METADATA_BOOTSTRAP_INSTANT_TS`). A full bootstrap has another one."""
 INDEX_FILE: Final = (

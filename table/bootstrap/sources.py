@@ -20,6 +20,8 @@ from penstock.table.storage.filesystem import (
     uri_scheme,
 )
 
+BOOTSTRAP_BASE_PATH: Final = "hoodie.bootstrap.base.path"
+"""The property with the folder of the source files. Every bootstrapped table has it."""
 _BUCKETS: Final = ("s3", "gs")
 """Stores whose buckets have one service, which the reader's settings name."""
 _ROOT: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]*:)?(?://[^/]*)?")
