@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,5 +23,5 @@ def reverse_order(older: pa.RecordBatch, newer: pa.RecordBatch, ordering: tuple[
         equal = pc.and_(equal, pc.equal(new, old).fill_null(False))
     take_older = higher.to_numpy(zero_copy_only=False)
     both = pa.Table.from_batches([newer, older])
-    places = arrow_array(take_older * rows + range(rows)) if rows else pa.array([], pa.int64())
+    places = arrow_array(take_older * rows + np.arange(rows)) if rows else pa.array([], pa.int64())
     return both.take(places).combine_chunks().to_batches()[0] if rows else newer
