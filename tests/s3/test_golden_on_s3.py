@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-import penstock
-from penstock.proto.errors import PenstockError
+from tests.store_answers import check_equal_answers
 
 pytestmark = [pytest.mark.ops, pytest.mark.golden]
 
@@ -27,29 +24,8 @@ CASES = [
 """Thirty: every kind of file, timelines of both layouts, archives, the metadata table, changes."""
 
 
-def rows(table: pa.Table) -> Counter[str]:
-    """As a multiset; types are compared apart."""
-    return Counter(repr(sorted(row.items())) for row in table.to_pylist())
-
-
-def answer(table: str, **options: Any) -> tuple[Any, Any]:
-    """(schema, rows), or (code, text without the path) of the error."""
-    try:
-        table_rows = penstock.read(table, **options).read_all()
-    except PenstockError as error:
-        return error.code, str(error).replace(table, "TABLE")
-    return table_rows.schema, rows(table_rows)
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_table_in_the_store_reads_as_on_the_disk(
     proxy: Any, upload: Callable[[str], str], golden: Any, case: str
 ) -> None:
-    uri, local = upload(case), str(golden.table(case))
-    answers = [
-        (answer(uri, **options), answer(local, **options))
-        for options in ({}, {"query": "incremental", "after": "earliest"}, {"query": "cdc"})
-    ]
-    assert [there for there, _ in answers] == [here for _, here in answers]
-    schema, table_rows = answers[0][0]
-    assert isinstance(schema, pa.Schema) and table_rows.total() == golden.expected(case, "snapshot").num_rows
+    check_equal_answers(upload(case), str(golden.table(case)), golden.expected(case, "snapshot").num_rows)

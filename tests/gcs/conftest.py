@@ -1,0 +1,48 @@
+"""A server with the interface of Google Cloud Storage, and golden tables in it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """HOST:PORT of an emulator that keeps its objects in memory, with one empty bucket."""
+    from tests.faults.served import end, until
+    from tests.gcs.bucket import BUCKET
+    from tests.loopback_ports import free_port
+    from tests.s3.bucket import answers
+
+    log, port = tmp_path_factory.mktemp("gcs") / "log", free_port()
+    address = f"127.0.0.1:{port}"
+    command = [sys.executable, "-m", "gcp_storage_emulator", "start", "--host=127.0.0.1", f"--port={port}"]
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [*command, "--in-memory", f"--default-bucket={BUCKET}"], stdout=output, stderr=output, text=True
+        )
+    try:
+        until(lambda: answers(address), f"the store is up: {log.read_text()[-1000:]}")
+        yield address
+    finally:
+        end(process)
+
+
+@pytest.fixture(scope="session")
+def upload(store: str, golden: Any) -> Callable[[str], str]:
+    """Uploads a golden table to the store, once; its URI."""
+    from tests.gcs.bucket import copy_in, uri
+
+    done: dict[str, str] = {}
+
+    def put(name: str) -> str:
+        if name not in done:
+            done[name] = uri(store, name)
+            copy_in(golden.table(name), done[name])
+        return done[name]
+
+    return put
