@@ -1,8 +1,8 @@
 """Measurements that need fresh processes: peak memory of a read, and the first query of a Spark session. Also the bytes
 that Spark's Python workers send.
 
-Memory is counted in anonymous resident bytes above the baseline after all imports and the read of one small table, so
-that libraries and compiled code do not count. The absolute peak is recorded too.
+Memory is counted in anonymous resident bytes above the baseline after all imports, the loading of kernels and the read
+of one small table, so that libraries and compiled code do not count. The absolute peak is recorded too.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _SPARE: Final = 16
 """Further items of each level, beyond the estimate, a quarter of it, and a quarter of the records."""
 
 _DEPTHS: Final = 65
-_HUGE_PAGES_BYTES: Final = 32 << 20
+_HUGE_PAGES_BYTES: Final = 4 << 20
 
 
 class TextBuffer:
@@ -49,8 +49,9 @@ class TextBuffer:
 def _untouched(slots: int, size_bytes: int) -> np.ndarray:
     """uint8[slots, size_bytes] of which only pages that are written take memory.
 
-    Each slot has room for all texts, but all slots together hold each text once. numpy asks for huge pages, which the
-    system clears and counts as a whole: fast for few slots, 100 ms and 200 MB for the 400 slots of a wide table.
+    Each slot has room for all texts, but all slots together hold each text once. For arrays of 4 MiB and more, numpy
+    asks for huge pages, which the system clears and counts as a whole: ten slots then take the texts ten times, and the
+    400 slots of a wide table 100 ms and 200 MB.
     """
     if slots * size_bytes <= _HUGE_PAGES_BYTES or not hasattr(mmap, "MADV_NOHUGEPAGE"):
         return np.empty((slots, size_bytes), np.uint8)

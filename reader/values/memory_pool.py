@@ -18,7 +18,7 @@ import pyarrow as pa
 
 T = TypeVar("T")
 
-_BATCHES_BETWEEN: Final = 8
+_BATCHES_BETWEEN: Final = 4
 """Batches have one or two MiB."""
 
 _POOL_IS_CONFIGURED: Final = bool(os.environ.get("ARROW_DEFAULT_MEMORY_POOL"))
