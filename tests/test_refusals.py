@@ -18,12 +18,11 @@ ERROR = "UnsupportedFeature"
 
 
 class Kind(Enum):
-    """Five kinds that Hudi writes and this release does not read, and types that an engine does not have."""
+    """Four kinds that Hudi writes and this release does not read, and types that an engine does not have."""
 
     CUSTOM_MERGER = "a merger or payload class of the user's, for which no function is registered"
     BOOTSTRAP = "a skeleton whose partition columns are in no path, source files on another store, and a clean of them"
     BASE_FORMAT = "base files in Lance, and timestamps in ORC that pyarrow does not read"
-    HFILE_LOG = "HFile log blocks of data"
     OLD_VERSION = "table version 5 or older"
     NATIVE_LOGS = "table version 10, whose log files are Parquet files"
     ENGINE_TYPE = "a column type that the engine lacks"
@@ -33,9 +32,7 @@ RAISED = {
     "enumerator/planning/scan.py": [{Kind.BASE_FORMAT}, {Kind.BOOTSTRAP}, {Kind.BOOTSTRAP}],
     "engine/spark/schema/types.py": [{Kind.ENGINE_TYPE}] * 3,
     "reader/base/orc_file.py": [{Kind.BASE_FORMAT}],
-    "reader/log/block_selection.py": [{Kind.HFILE_LOG}],
     "reader/log/custom.py": [{Kind.CUSTOM_MERGER}],
-    "reader/log/damage.py": [{Kind.HFILE_LOG}],
     "reader/merge/mergers.py": [{Kind.CUSTOM_MERGER}],
     "table/bootstrap/sources.py": [{Kind.BOOTSTRAP}],
     "table/config/merge_rules.py": [{Kind.CUSTOM_MERGER, Kind.BASE_FORMAT}],

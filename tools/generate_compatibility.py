@@ -37,7 +37,7 @@ FEATURES: Final = (
     ("Merge: partial updates (MERGE INTO)", r"A_merge_into_partial"),
     ("Base files: ORC", r"F_orc"),
     ("Logs: Parquet data blocks", r"A_(block_parquet|types_parquet_log)"),
-    ("Logs: HFile data blocks (read-optimized)", r"A_block_hfile"),
+    ("Logs: HFile data blocks", r"A_block_hfile|I_hfile"),
     ("Logs: damage and leftovers", r"A_(corrupt|failed_leftover)"),
     ("Logs: rollbacks", r"A_rollback"),
     ("Logs: log compaction", r"A_log_compaction"),

@@ -38,6 +38,7 @@ from penstock.table.timeline.commits import CommitMetadata, WriteStat
 
 _AVRO_KEYS: Final = (b"parquet.avro.schema", b"avro.schema")
 _MAX_LOG_BYTES: Final = 2 << 30
+_DATA_KINDS: Final = (BlockKind.AVRO_DATA, BlockKind.HFILE_DATA, BlockKind.PARQUET_DATA)
 _ALL_NINES: Final = "9" * 24
 _MAX_FILES: Final = 8
 """Files of one commit that are opened to find one that exists and is undamaged."""
@@ -227,7 +228,7 @@ def _last_schema(data: memoryview | RemoteBytes, path: str) -> str:
     """The Avro schema of a log's last data block that is not partial; '' without one (Hudi `readSchemaFromLogFile`)."""
     last = ""
     for block in read_blocks(data, path):
-        if isinstance(block, LogBlock) and block.kind in (BlockKind.AVRO_DATA, BlockKind.PARQUET_DATA):
+        if isinstance(block, LogBlock) and block.kind in _DATA_KINDS:
             last = block.header.schema_json if not block.header.is_partial else last
     return last
 

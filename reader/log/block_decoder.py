@@ -15,7 +15,8 @@ import pyarrow as pa
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.reader.avro.decoder import AvroDecoder, record_bounds
 from penstock.reader.log.block_selection import CountedBlock
-from penstock.reader.log.file_bytes import LogFiles
+from penstock.reader.log.file_bytes import LogFiles, LogParts
+from penstock.reader.log.hfile_block import HFileBlock, lacks_keys
 from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.shared_log import rows_at
@@ -26,6 +27,8 @@ from penstock.table.schema.history import HistoryField
 
 JOINED_BYTES: Final = 1 << 20
 """The most bytes of several blocks, from the first to the last record of each, that are decoded at once."""
+_FILES: Final = (BlockKind.PARQUET_DATA, BlockKind.HFILE_DATA)
+"""Blocks whose content is a file of its own: a record has a number in it, and no bounds in the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +53,16 @@ class BlockDecoder:
         self._writers: dict[tuple[str, tuple[HistoryField, ...] | None], RecordSchema] = {}
 
     def bounds(self, counted: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
-        """(begin, end) of each record of a data block; for a Parquet block its number, twice."""
+        """(begin, end) of each record of a data block; for a Parquet or HFile block its number, twice."""
         if self._shared is None:
             return self._bounds(counted)
         return self._shared.bounds((counted.place.file, counted.block.offset), lambda: self._bounds(counted))
 
     def _bounds(self, counted: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
-        if counted.block.kind is BlockKind.PARQUET_DATA:
-            numbers = np.arange(self._parquet(counted).num_rows(), dtype=np.int64)
+        if counted.block.kind in _FILES:
+            is_parquet = counted.block.kind is BlockKind.PARQUET_DATA
+            count = self._parquet(counted).num_rows() if is_parquet else len(self._hfile(counted).keys)
+            numbers = np.arange(count, dtype=np.int64)
             return numbers, numbers
         block, data = counted.block, self._files.data(counted.log)
         return record_bounds(data, counted.place, block.content_start, block.content_end, compiled=self._compiled)
@@ -84,7 +89,22 @@ class BlockDecoder:
         if counted.block.kind is BlockKind.PARQUET_DATA:
             yield from self._parquet(counted).decode(columns, begin)
             return
-        data = self._files.parts(counted.log)
+        if counted.block.kind is BlockKind.HFILE_DATA:
+            block, numbers = self._hfile(counted), begin
+            batches = self._avro(counted, columns, block.records, block.begins[numbers], block.ends[numbers])
+            has_keys = not lacks_keys(self.writer(counted), columns)
+            yield from batches if has_keys else block.with_keys(batches, numbers)
+            return
+        yield from self._avro(counted, columns, self._files.parts(counted.log), begin, end)
+
+    def _avro(
+        self,
+        counted: CountedBlock,
+        columns: tuple[str, ...],
+        data: LogParts | np.ndarray,
+        begin: np.ndarray,
+        end: np.ndarray,
+    ) -> Iterator[pa.RecordBatch]:
         if not counted.block.header.is_partial:
             yield from self._decoder(counted, columns).decode(data, begin, end, counted.place)
             return
@@ -117,7 +137,7 @@ class BlockDecoder:
         run_bytes, run_writer = 0, None
         for block in blocks:
             header, kind = block.counted.block.header, block.counted.block.kind
-            is_alone = self._shared is not None or kind is BlockKind.PARQUET_DATA or header.is_partial
+            is_alone = self._shared is not None or kind in _FILES or header.is_partial
             writer = None if is_alone else self.writer(block.counted)
             size = int(block.end.max() - block.begin.min()) if len(block.begin) else 0
             if run and (writer is None or writer is not run_writer or run_bytes + size > JOINED_BYTES):
@@ -182,9 +202,15 @@ class BlockDecoder:
             )
         return written
 
-    def _parquet(self, counted: CountedBlock) -> ParquetBlock:
+    def _hfile(self, counted: CountedBlock) -> HFileBlock:
+        return HFileBlock.read(self._content(counted), counted.place)
+
+    def _content(self, counted: CountedBlock) -> pa.Buffer:
         block = counted.block
-        content = self._files.data(counted.log).slice(block.content_start, block.content_end - block.content_start)
+        return self._files.data(counted.log).slice(block.content_start, block.content_end - block.content_start)
+
+    def _parquet(self, counted: CountedBlock) -> ParquetBlock:
+        block, content = counted.block, self._content(counted)
         names = self._schema.file_names(block.header.instant_time, str(counted.place))
         return ParquetBlock(content, counted.place, self._scan.table, self._schema.record, names=names)
 

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.proto.errors import CorruptBlock, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock
 from penstock.proto.model.splits import VisibleInstants
 from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock
 
@@ -84,9 +84,7 @@ def _check_cycles(compactions: Mapping[str, AbstractSet[str]], where: str) -> No
 
 
 _ROLLBACK: Final = "0"
-_UNSUPPORTED_KINDS: Final = {
-    BlockKind.HFILE_DATA: "HFile log blocks (hoodie.logfile.data.block.format=hfile)",
-}
+_WITH_SCHEMA: Final = (BlockKind.AVRO_DATA, BlockKind.HFILE_DATA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +119,7 @@ class CountedBlocks:
 
     def in_order(self) -> list[CountedBlock]:
         """The blocks that count: instants by first arrival (log compactions move or drop them), within one in arrival
-        order.
-
-        UnsupportedFeature, naming file and block, for a counted block of an unsupported kind.
-        """
+        order. CorruptBlock, naming file and block, for a block of Avro records without their schema."""
         compactions = {
             instant: times
             for instant, blocks in self._by_instant.items()
@@ -138,7 +133,7 @@ class CountedBlocks:
         )
         blocks = [counted for instant in order for counted in self._by_instant[instant]]
         for counted in blocks:
-            _check_supported(counted)
+            _check_schema(counted)
         return blocks
 
     def _command(self, block: LogBlock, place: BlockPlace) -> None:
@@ -157,10 +152,6 @@ class CountedBlocks:
         self._by_instant.pop(block.header.target_instant_time, None)
 
 
-def _check_supported(counted: CountedBlock) -> None:
-    header = counted.block.header
-    feature = _UNSUPPORTED_KINDS.get(counted.block.kind, "")
-    if feature:
-        raise UnsupportedFeature(f"{counted.place}: {feature} are not supported; let Hudi compact the file group")
-    if counted.block.kind is BlockKind.AVRO_DATA and not header.schema_json:
+def _check_schema(counted: CountedBlock) -> None:
+    if counted.block.kind in _WITH_SCHEMA and not counted.block.header.schema_json:
         raise CorruptBlock(f"{counted.place}: a data block without SCHEMA in its header: restore the file")

@@ -14,9 +14,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptBlock, FormatError, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, FormatError
 from penstock.proto.model.splits import FileRef, Scan
 from penstock.reader.avro.decoder import record_bounds
+from penstock.reader.log.hfile_block import HFileBlock
 from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.reader.split.context import SplitContext
 from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock
@@ -141,11 +142,11 @@ def _records(block: LogBlock, data: pa.Buffer, place: BlockPlace, record: Record
             return len(record_bounds(data, place, start, end, compiled=False)[0])
         case BlockKind.PARQUET_DATA:
             return ParquetBlock(data.slice(start, end - start), place, place.table, record).num_rows()
+        case BlockKind.HFILE_DATA:
+            return len(HFileBlock.read(data.slice(start, end - start), place).keys)
         case BlockKind.DELETE:
             return len(decode_deletes(memoryview(data)[start:end], place))
         case BlockKind.COMMAND:
             return 0
         case _:
-            raise UnsupportedFeature(
-                f"{place}: {block.kind.name} log blocks are not supported; let Hudi compact the file group"
-            )
+            raise CorruptBlock(f"{place}: a block of kind {block.kind.name}, which no writer makes: restore the file")

@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock.proto.errors import CorruptBlock
 from penstock.reader.log.block_selection import CountedBlock
+from penstock.table.log.blocks import BlockKind
 from penstock.table.log.positions import cardinality
 
 _WITHOUT_RUNS: Final = 12346
@@ -28,12 +29,14 @@ def usable_positions(
     """Each block's base rows (int64, ascending, one per record), if every block has them for this base file.
 
     `records` is the number of records of each block. None if a block has no positions (inserts), positions for another
-    base file, or another number of positions than records: then records are matched by key. CorruptBlock for positions
-    that are not a Roaring map.
+    base file, or another number of positions than records, or is an HFile, whose records are in the order of their
+    keys: then records are matched by key. CorruptBlock for positions that are not a Roaring map.
     """
     usable = []
     for counted, count in zip(blocks, records, strict=True):
         header = counted.block.header
+        if counted.block.kind is BlockKind.HFILE_DATA:
+            return None
         if not base_instant or not header.record_positions or header.base_instant_of_positions != base_instant:
             return None
         if cardinality(header.record_positions, str(counted.place)) != count:

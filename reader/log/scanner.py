@@ -83,8 +83,8 @@ def read_log(context: SplitContext, *, held_bytes: int = HELD_BYTES) -> LogWinne
     """The winners of a split's logs, as rows with the columns `schema.stored`; None if no record counts.
 
     Gaps that lose no record are counted in the report. `held_bytes` is that of `LogFiles`. CorruptBlock for other
-    damage, CorruptFile for a log that is gone or cut off, UnsupportedFeature for counted blocks that are not supported:
-    each names table, file and block.
+    damage, CorruptFile for a log that is gone or cut off, OutOfMemory for a block of too much memory: each
+    names table, file and block.
     """
     shared = context.shared_log
     files = LogFiles(context.storage, context.split.logs, context.scan.table, held_bytes, shared)

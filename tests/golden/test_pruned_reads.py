@@ -31,8 +31,8 @@ from tests.golden.catalogue import counted_entries
 
 pytestmark = pytest.mark.golden
 
-WITHOUT_SNAPSHOT = ("A_block_hfile_v9_h120", "A_corrupt_middle_v6_h0150")
-"""Their snapshots are errors: HFile blocks, missing files."""
+WITHOUT_SNAPSHOT = ("A_corrupt_middle_v6_h0150",)
+"""Its snapshot is an error: missing files."""
 
 Rows = dict[tuple[str, int], str]
 """Rows as text by split and ordinal."""

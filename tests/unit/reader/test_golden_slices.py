@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from penstock.enumerator.planning.plan import plan_request
-from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.queries import PlanRequest, Query, Snapshot, SnapshotAsOf
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, Plan, Scan, Split
@@ -152,18 +151,3 @@ def test_each_slice_is_the_oracles_in_its_order(golden: Any, case: str) -> None:
         assert comparable(row for batch in result for row in batch.batch.to_pylist()) == expected
         assert ordinals_of(result) == list(range(len(expected)))
         assert tally.report().rows == len(expected)
-
-
-@pytest.mark.parametrize(
-    ("case", "error", "named"),
-    [
-        ("A_block_hfile_v9_h120", UnsupportedFeature, "HFile log blocks"),
-    ],
-)
-def test_unsupported_tables_are_refused_by_name(golden: Any, case: str, error: type[Exception], named: str) -> None:
-    planned = plan(golden.table(case), Snapshot())
-    with pytest.raises(error, match=named) as caught:
-        for split in planned.splits:
-            list(read_split(planned.scan, split))
-    assert case in str(caught.value)
-    assert any(file.path in str(caught.value) for split in planned.splits for file in (*split.logs, split.base) if file)

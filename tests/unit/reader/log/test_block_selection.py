@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.proto.errors import CorruptBlock, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import VisibleInstants
 from penstock.reader.log.block_selection import CountedBlocks
@@ -64,18 +64,6 @@ def test_change_log_blocks_are_passed_over() -> None:
     assert counting([block("010", BlockKind.CDC_DATA), block("010", BlockKind.DELETE, offset=1)]) == [(0, 1)]
 
 
-@pytest.mark.parametrize(
-    ("unread", "named"),
-    [
-        (block("010", BlockKind.HFILE_DATA, offset=77), "HFile log blocks"),
-    ],
-)
-def test_unread_blocks_are_refused_by_name_when_they_count(unread: LogBlock, named: str) -> None:
-    with pytest.raises(UnsupportedFeature, match=rf"table t: log\.0: block at byte 77 of instant 010: {named}"):
-        counting([unread])
-    assert counting([unread, rollback("010", "020")]) == []
-
-
 def test_log_compaction_replaces_its_originals_at_their_place() -> None:
     compacted = block("020", BlockKind.DELETE, offset=3, compacted_block_times=("004", "010"))
     file = [block("004", offset=0), block("010", offset=1), block("003", offset=2), block("020", offset=4), compacted]
@@ -83,7 +71,7 @@ def test_log_compaction_replaces_its_originals_at_their_place() -> None:
     assert counting([*file, rollback("020", "030")]) == [(0, 0), (0, 1), (0, 2)]
 
 
-def test_unread_blocks_of_other_instants_do_not_matter() -> None:
+def test_blocks_of_other_instants_do_not_count() -> None:
     assert counting([block("015", BlockKind.HFILE_DATA), block("030", BlockKind.PARQUET_DATA)]) == []
 
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.proto.errors import CorruptBlock, CorruptFile, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, CorruptFile
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.model.splits import CommitTimeOrdering, LogWrite, VisibleInstants
 from penstock.reader.read_split import SplitTally, read_split
 from tests.oracle import slice_writer
-from tests.oracle.log_file import CDC_DATA, HFILE_DATA, DamagedInside
+from tests.oracle.log_file import CDC_DATA, DamagedInside
 from tests.unit.reader.slices import SliceFolder, comparable
 
 FIELDS: dict[str, Any] = {"v": "string"}
@@ -170,14 +170,11 @@ def test_whole_block_with_damaged_content_is_never_passed_over(folder: SliceFold
 
 
 def test_blocks_that_count_for_nothing(folder: SliceFolder) -> None:
-    """A rollback and change data are no records of an instant; HFile blocks cannot be counted."""
+    """A rollback and change data are no records of an instant."""
     rollback = slice_writer.rollback_block("009", "002")
     change = data(folder, "001", "x", kind=CDC_DATA)
     write(folder, data(folder, "001", "a"), change, rollback, GARBAGE, writes=(("001", 1, 0), ("002", 0, 0)))
     assert read(folder)[0] == ["a001"]
-    write(folder, data(folder, "003", "a", kind=HFILE_DATA), GARBAGE, writes=(("003", 1, 0),))
-    with pytest.raises(UnsupportedFeature, match="HFILE_DATA log blocks"):
-        read(folder)
 
 
 FULL: dict[str, list[str]] = {"001": ["a", "b"], "002": ["b", "c"], "003": ["d"]}

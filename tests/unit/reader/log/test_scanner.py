@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.proto.errors import CorruptBlock, CorruptFile, SchemaMismatch, StorageError, UnsupportedFeature
+from penstock.proto.errors import CorruptBlock, CorruptFile, SchemaMismatch, StorageError
 from penstock.proto.model.splits import EventTimeOrdering, FileRef, Scan
 from penstock.reader.log import file_bytes, scanner
 from penstock.reader.log.file_bytes import LogFiles
@@ -263,15 +263,9 @@ def test_record_without_a_key_is_damage(folder: SliceFolder) -> None:
         winners(folder)
 
 
-@pytest.mark.parametrize(
-    ("more", "named"),
-    [
-        ({"kind": HFILE_DATA}, "HFile"),
-    ],
-)
-def test_unread_blocks_name_the_feature_and_the_file(folder: SliceFolder, more: dict[str, Any], named: str) -> None:
-    folder.write_log(data(folder, "1", row("a", 1), **more))
-    with pytest.raises(UnsupportedFeature, match=rf"table orders: \.group_.*log\.1_0-1-1: block at byte 0.*{named}"):
+def test_an_hfile_block_that_is_no_hfile_names_the_file(folder: SliceFolder) -> None:
+    folder.write_log(data(folder, "1", row("a", 1), kind=HFILE_DATA))
+    with pytest.raises(CorruptBlock, match=r"table orders: \.group_.*log\.1_0-1-1: block at byte 0.*its HFile"):
         winners(folder)
 
 
