@@ -187,7 +187,7 @@ def refuse_without_meta_columns(properties: TableProperties, table: str) -> None
 
 
 def refuse_unread_format(state: TableState, base: DataFile) -> None:
-    """UnsupportedFeature for a base file that is neither Parquet nor ORC; TableError for an HFile, which Hudi reads in
+    """UnsupportedFeature for a bootstrapped file that is not Parquet; TableError for an HFile, which Hudi reads in
     metadata tables only; CorruptFile for a skeleton without a source file."""
     if is_skeleton(base) and base.ref.source is None:
         raise CorruptFile(
@@ -200,17 +200,11 @@ def refuse_unread_format(state: TableState, base: DataFile) -> None:
             f"bootstrap in ORC: base file {base.ref.path} of table {state.facts.table} with source file "
             f"{base.ref.source.path}; this build reads source files in Parquet"
         )
-    if not isinstance(base.name, BaseName) or base.name.extension in ("parquet", "orc"):
-        return
-    if base.name.extension == "hfile":
+    if isinstance(base.name, BaseName) and base.name.extension == "hfile":
         raise TableError(
             f"base file {base.ref.path} of table {state.facts.table} is an HFile, a format for metadata tables; Hudi "
             "does not read it in a data table either"
         )
-    raise UnsupportedFeature(
-        f"base file format {base.name.extension}: file {base.ref.path} of table {state.facts.table}; "
-        "this build reads parquet and orc"
-    )
 
 
 def event_time_column(name: str, schema: pa.Schema) -> str:

@@ -12,6 +12,7 @@ from penstock.reader.base.file import BaseFile
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.scan_storage import SOURCES
 from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH
+from penstock.table.lance import is_lance
 from penstock.table.orc import is_orc
 from penstock.table.storage.filesystem import Storage, redacted_uri
 
@@ -55,6 +56,13 @@ def open_base(
 
         tally = context.tally
         return OrcFile(
+            context.storage, split.base, schema.record, columns, table=scan.table, key=key, names=names, tally=tally
+        )
+    if source is None and is_lance(split.base.path):
+        from penstock.reader.base.lance_file import LanceFile
+
+        tally = context.tally
+        return LanceFile(
             context.storage, split.base, schema.record, columns, table=scan.table, key=key, names=names, tally=tally
         )
     if source is None:
