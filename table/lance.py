@@ -61,7 +61,8 @@ def lance_footer(source: pa.NativeFile) -> LanceFooter:
     if magic != _MAGIC:
         raise pa.ArrowInvalid(f"it ends with {magic!r}, expected {_MAGIC!r}")
     if (major, minor) not in _VERSIONS:
-        raise pa.ArrowInvalid(f"version {major}.{minor} of the format, expected {', '.join(sorted(_VERSIONS.values()))}")
+        known = ", ".join(sorted(set(_VERSIONS.values())))
+        raise pa.ArrowInvalid(f"version {major}.{minor} of the format, expected {known}")
     end = size - _FOOTER.size
     if not columns_at <= table_at <= buffers_at <= end - buffers * _BUFFER.size or not buffers:
         raise pa.ArrowInvalid("positions in the footer are outside of the file or out of order")
@@ -85,7 +86,8 @@ def read_lance_footer(storage: Storage, file: FileRef) -> LanceFooter:
         detail = str(error).partition("\n")[0][:200]
         if is_storage_failure(error):
             raise StorageError(f"footer of {where} cannot be read: {detail}; a retry may succeed") from error
-        raise CorruptFile(f"{where} has no readable Lance footer: {detail}; expected {file.size_bytes} bytes") from error
+        detail = f"{detail}; expected {file.size_bytes} bytes"
+        raise CorruptFile(f"{where} has no readable Lance footer: {detail}") from error
 
 
 def _read(source: pa.NativeFile, position: int, size: int) -> bytes:

@@ -39,6 +39,7 @@ from penstock.table.config.properties import TableProperties
 from penstock.table.config.record_keys import keys_may_be_named, virtual_key_fields
 from penstock.table.files.names import BaseName
 from penstock.table.files.slices import DataFile, OrderedUpTo, RequestedUpTo, instant_is_visible
+from penstock.table.lance import is_lance
 from penstock.table.orc import is_orc
 from penstock.table.partitions.values import path_value_fields
 from penstock.table.predicate.parse import parse_predicate
@@ -195,10 +196,11 @@ def refuse_unread_format(state: TableState, base: DataFile) -> None:
             f"{INDEX_FILE} names no source file for it (or the table has no {BOOTSTRAP_BASE_PATH}): its other columns "
             "are unknown; restore the index"
         )
-    if base.ref.source is not None and (is_orc(base.ref.path) or is_orc(base.ref.source.path)):
+    source = base.ref.source
+    if source is not None and any(is_orc(path) or is_lance(path) for path in (base.ref.path, source.path)):
         raise UnsupportedFeature(
-            f"bootstrap in ORC: base file {base.ref.path} of table {state.facts.table} with source file "
-            f"{base.ref.source.path}; this build reads source files in Parquet"
+            f"bootstrap in ORC or Lance: base file {base.ref.path} of table {state.facts.table} with source file "
+            f"{source.path}; this build reads source files in Parquet"
         )
     if isinstance(base.name, BaseName) and base.name.extension == "hfile":
         raise TableError(

@@ -24,9 +24,9 @@ from penstock.proto.model.splits import FileRef
 from penstock.table.files.external_names import stored_path
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.hudi_table import HudiTable
+from penstock.table.lance import is_lance, read_lance_footer
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
 from penstock.table.log.remote_bytes import RemoteBytes, RemoteRangeTooLong
-from penstock.table.lance import is_lance, read_lance_footer
 from penstock.table.orc import is_orc, read_orc_footer
 from penstock.table.parquet.checks import is_storage_failure
 from penstock.table.parquet.footer import read_base_footer

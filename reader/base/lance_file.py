@@ -1,11 +1,13 @@
 """A Lance base file: its rows as batches of the table's columns and types.
 
-The whole file is one row group: Lance stores no statistics. The library of Lance opens paths only, so a file that is not
-on the local file system is copied to a temporary one first. Source of the column types: Hudi `HoodieSparkLanceWriter`.
+The whole file is one row group, because Lance stores no statistics. The library of Lance opens paths only: a file that
+is not on the local file system is copied to a temporary one first. Source of the column types: Hudi
+`HoodieSparkLanceWriter`.
 """
 
 from __future__ import annotations
 
+import pathlib
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -127,11 +129,12 @@ class LanceFile(BaseFile):
             local = self._storage.local_folder(self._ref.path) if isinstance(self._storage, LocalFolders) else None
             if local is not None:
                 return local
-            copy = self._closing.enter_context(tempfile.NamedTemporaryFile(prefix="penstock-", suffix=".lance"))
+            folder = self._closing.enter_context(tempfile.TemporaryDirectory(prefix="penstock-"))
+            path = pathlib.Path(folder) / "copy.lance"
             source.seek(0)
-            shutil.copyfileobj(source, copy, _COPIED_BYTES)
-            copy.flush()
-            return copy.name
+            with path.open("wb") as copy:
+                shutil.copyfileobj(source, copy, _COPIED_BYTES)
+            return str(path)
 
     def _reader(self, columns: list[str] | None) -> LanceFileReader:
         try:

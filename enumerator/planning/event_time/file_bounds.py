@@ -30,9 +30,9 @@ from penstock.proto.model.splits import FileRef, Scan, UnknownBounds, VisibleIns
 from penstock.table.bootstrap.index import bootstrap_base_path
 from penstock.table.bootstrap.sources import open_sources
 from penstock.table.hudi_table import HudiTable
+from penstock.table.lance import is_lance, read_lance_footer
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
 from penstock.table.log.remote_bytes import RemoteBytes, RemoteRangeTooLong
-from penstock.table.lance import is_lance, read_lance_footer
 from penstock.table.orc import is_orc, read_orc_footer
 from penstock.table.parquet.checks import ParquetError, check_rows, check_statistics, is_storage_failure
 from penstock.table.parquet.footer import read_base_footer
