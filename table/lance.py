@@ -1,4 +1,4 @@
-"""The footer of a Lance base file: rows and names of columns (Lance's formats `file2.proto` and `file.proto`).
+"""The footer of a Lance base file: rows and names of columns (messages FileDescriptor and Schema of Lance).
 
 Read here and not by the library of Lance, so that planning needs no extra and hostile offsets end here.
 """
@@ -99,7 +99,7 @@ def _read(source: pa.NativeFile, position: int, size: int) -> bytes:
 
 
 def _descriptor(data: bytes) -> LanceFooter:
-    """`FileDescriptor`: 1 the schema, whose 1 are the columns (2 name, 4 parent, 5 type), 2 the number of rows."""
+    """A FileDescriptor: 1 the schema, whose 1 are the columns (2 name, 4 parent, 5 type), 2 the number of rows."""
     rows, names = 0, list[str]()
     for number, value in _fields(memoryview(data)):
         if number == 2 and isinstance(value, int):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.proto.errors import CorruptFile, InvariantViolation, SchemaMismatch
 from penstock.proto.model.splits import FileRef
@@ -15,6 +15,10 @@ from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH
 from penstock.table.lance import is_lance
 from penstock.table.orc import is_orc
 from penstock.table.storage.filesystem import Storage, redacted_uri
+
+if TYPE_CHECKING:
+    from penstock.reader.base.lance_file import LanceFile
+    from penstock.reader.base.orc_file import OrcFile
 
 OpenBase = BaseFile | BootstrappedFile
 """An open base file; of a bootstrapped table perhaps a skeleton with its source."""
@@ -51,19 +55,17 @@ def open_base(
         )
 
     source = split.base.source
-    if source is None and is_orc(split.base.path):
-        from penstock.reader.base.orc_file import OrcFile
-
-        tally = context.tally
-        return OrcFile(
-            context.storage, split.base, schema.record, columns, table=scan.table, key=key, names=names, tally=tally
-        )
-    if source is None and is_lance(split.base.path):
-        from penstock.reader.base.lance_file import LanceFile
-
-        tally = context.tally
-        return LanceFile(
-            context.storage, split.base, schema.record, columns, table=scan.table, key=key, names=names, tally=tally
+    kind = _other_format(split.base) if source is None else None
+    if kind is not None:
+        return kind(
+            context.storage,
+            split.base,
+            schema.record,
+            columns,
+            table=scan.table,
+            key=key,
+            names=names,
+            tally=context.tally,
         )
     if source is None:
         return opened(context.storage, split.base, columns, key)
@@ -95,3 +97,16 @@ def open_base(
         skeleton.close()
         rest.close()
         raise
+
+
+def _other_format(ref: FileRef) -> type[OrcFile] | type[LanceFile] | None:
+    """The reader of a base file that is not Parquet. Few tables need one, and its library."""
+    if is_orc(ref.path):
+        from penstock.reader.base.orc_file import OrcFile
+
+        return OrcFile
+    if is_lance(ref.path):
+        from penstock.reader.base.lance_file import LanceFile
+
+        return LanceFile
+    return None
