@@ -142,7 +142,6 @@ IMPORT_TO_DISTRIBUTION = {
     "adbc_driver_manager": "adbc-driver-manager",
     "adbc_driver_postgresql": "adbc-driver-postgresql",
     "confluent_kafka": "confluent-kafka",
-    "lance": "pylance",
     "llvmlite": "numba",  # numba's back end, always of the release for which it was built
     "py4j": "pyspark",  # likewise
     "hive_metastore": "pyiceberg",  # the Thrift stubs in its wheel
@@ -360,7 +359,6 @@ def test_third_party_imports_are_declared() -> None:
         "grpcio-reflection": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
         "pydantic": (REPOSITORY / "enumerator" / "server", names(extras["server"])),
         "deltalake": (TARGETS, names(extras["delta"])),
-        "pylance": (REPOSITORY / "reader" / "base", names(extras["lance"])),
         "adbc-driver-manager": (TARGETS, names(extras["postgresql"])),
         "adbc-driver-postgresql": (TARGETS, names(extras["postgresql"])),
         **{

@@ -1,8 +1,8 @@
 """A Lance base file: its rows as batches of the table's columns and types.
 
-The whole file is one row group, because Lance stores no statistics. The library of Lance opens paths only: a file that
-is not on the local file system is copied to a temporary one first. Source of the column types: Hudi
-`HoodieSparkLanceWriter`.
+The whole file is one row group, because Lance stores no statistics. The library of Lance, in a process of its own
+(`lance_process`), opens paths only: a file that is not on the local file system is copied to a temporary one first.
+Source of the column types: Hudi `HoodieSparkLanceWriter`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from penstock.proto.model.splits import FileRef
 from penstock.reader.base.columns import Missing, column_sources
 from penstock.reader.base.decoded_size import pieces
 from penstock.reader.base.file import BaseFile
+from penstock.reader.base.lance_process import LibraryMissing, lance_schema, read_lance
 from penstock.reader.base.row_group_stats import RowGroupBounds
 from penstock.reader.split.emit import BatchSize
 from penstock.reader.split.report import SplitTally
@@ -30,9 +31,6 @@ from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import ColumnMapping
 from penstock.table.storage.filesystem import Storage
 from penstock.table.storage.local_listing import LocalFolders
-
-if TYPE_CHECKING:
-    from lance.file import LanceFileReader
 
 _FIRST_ROWS: Final = 16
 """The rows by which the size of a row is measured."""
@@ -66,7 +64,7 @@ class LanceFile(BaseFile):
         self._closing = ExitStack()
         try:
             self._path = self._translated(self._local_path)
-            self._schema: pa.Schema = self._translated(lambda: self._reader(None).metadata().schema)
+            self._schema: pa.Schema = self._translated(lambda: lance_schema(self._path))
             self.stored_schema = pa.schema([_stored(field) for field in self._schema])
             leaves = [""] * sum(_leaves(field.type) for field in self.stored_schema)
             self._sources = column_sources(self.stored_schema, leaves, record, columns_read, self._where, names)
@@ -105,22 +103,18 @@ class LanceFile(BaseFile):
         if not self._rows:
             return
         # without a column Lance returns no rows
-        file = self._translated(lambda: self._reader(stored or self._schema.names[:1]))
-        first = self._translated(lambda: self._batches(file, 0, min(_FIRST_ROWS, self._rows), _FIRST_ROWS))
+        read = partial(read_lance, self._path, stored or self._schema.names[:1], 0)
+        first = self._translated(lambda: list(read(min(_FIRST_ROWS, self._rows), _FIRST_ROWS)))
         row_bytes = max(1, sum(batch.nbytes for batch in first) // max(1, sum(batch.num_rows for batch in first)))
         rows = max(1, min(_MOST_ROWS, size.rows, size.size_bytes // row_bytes))
         remaining = self._rows
-        batches = self._translated(lambda: file.read_all(batch_size=rows, batch_readahead=1).to_batches())
+        batches = read(self._rows, rows)
         while (decoded := self._translated(partial(next, batches, None))) is not None:
             remaining -= decoded.num_rows
             converted = self._translated(partial(_with_vectors, decoded, self.stored_schema))
             for piece in pieces(converted, size, self.stored_schema, (), has_indices=True):
                 yield self._as_table_columns(piece, sources, {})
         self._check_count(number, remaining)
-
-    @staticmethod
-    def _batches(file: LanceFileReader, begin: int, rows: int, batch_rows: int) -> list[pa.RecordBatch]:
-        return list(file.read_range(begin, rows, batch_size=batch_rows, batch_readahead=1).to_batches())
 
     def _local_path(self) -> str:
         """The path of the file, or of its copy, after a check of the footer."""
@@ -136,28 +130,11 @@ class LanceFile(BaseFile):
                 shutil.copyfileobj(source, copy, _COPIED_BYTES)
             return str(path)
 
-    def _reader(self, columns: list[str] | None) -> LanceFileReader:
-        try:
-            from lance.file import LanceFileReader
-        except ImportError as error:
-            raise ConfigurationError(f"{self._where}: {NEEDS_EXTRA}") from error
-        return LanceFileReader(self._path, columns=columns)
-
     def _translated(self, action: Callable[[], _T]) -> _T:
-        def decoded() -> _T:
-            try:
-                return action()
-            except (FileNotFoundError, ConfigurationError):
-                raise
-            except (ValueError, RuntimeError) as error:
-                raise pa.ArrowInvalid(str(error)) from error
-            except BaseException as error:
-                if type(error).__name__ == "PanicException":  # of the library: no subclass of Exception
-                    raise pa.ArrowInvalid(str(error)) from None
-                raise
-
         try:
-            return super()._translated(decoded)
+            return super()._translated(action)
+        except LibraryMissing as error:
+            raise ConfigurationError(f"{self._where}: {NEEDS_EXTRA}") from error
         except FileNotFoundError:
             raise self._gone() from None
 

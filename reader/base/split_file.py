@@ -57,16 +57,8 @@ def open_base(
     source = split.base.source
     kind = _other_format(split.base) if source is None else None
     if kind is not None:
-        return kind(
-            context.storage,
-            split.base,
-            schema.record,
-            columns,
-            table=scan.table,
-            key=key,
-            names=names,
-            tally=context.tally,
-        )
+        record, tally = schema.record, context.tally
+        return kind(context.storage, split.base, record, columns, table=scan.table, key=key, names=names, tally=tally)
     if source is None:
         return opened(context.storage, split.base, columns, key)
     if not scan.bootstrap_base_path:

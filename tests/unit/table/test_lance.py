@@ -7,12 +7,12 @@ import struct
 
 import pyarrow as pa
 import pytest
-from lance.file import LanceFileWriter
 
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.files import FileRef
 from penstock.table.lance import LanceFooter, is_lance, lance_footer, read_lance_footer
 from penstock.table.storage.filesystem import open_storage
+from tests.lance_files import write_lance
 
 TIMES = pa.array([1, 2, 3], pa.timestamp("us", "UTC"))
 ROWS = pa.table({"id": ["a", "b", None], "nested": [{"id": 1, "more": [1]}] * 3, "at": TIMES})
@@ -20,9 +20,7 @@ COLUMNS_AT, TABLE_AT, BUFFERS_AT, BUFFERS, COLUMNS, MAJOR, MAGIC = -40, -32, -24
 
 
 def written(path: pathlib.Path, version: str = "2.0") -> bytes:
-    with LanceFileWriter(str(path), ROWS.schema, version=version) as writer:
-        writer.write_batch(ROWS)
-    return path.read_bytes()
+    return write_lance(path, ROWS, version)
 
 
 def footer(data: bytes) -> LanceFooter:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import pathlib
-import sys
+import random
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
-from lance.file import LanceFileWriter
 
 from penstock.proto.errors import ConfigurationError, CorruptFile, SchemaMismatch
 from penstock.proto.model.files import FileRef
 from penstock.proto.model.splits import WholeFile
+from penstock.reader.base import lance_process
 from penstock.reader.base.lance_file import LanceFile
 from penstock.reader.split.emit import BatchSize
 from penstock.table.predicate.bounds import ONLY_NULLS, UNKNOWN
 from penstock.table.predicate.tree import Column
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.storage.filesystem import ArrowStorage, open_storage
+from tests.lance_files import write_lance
 
 AT = {"type": "long", "logicalType": "timestamp-micros"}
 
@@ -63,13 +64,8 @@ STORED = pa.table(
 SIZE = BatchSize(rows=2, size_bytes=1 << 20)
 
 
-def write(path: pathlib.Path, stored: pa.Table) -> None:
-    with LanceFileWriter(str(path), stored.schema, version="2.0") as writer:
-        writer.write_batch(stored)
-
-
 def opened(folder: pathlib.Path, stored: pa.Table = STORED, **settings: Any) -> LanceFile:
-    write(folder / "f.lance", stored)
+    write_lance(folder / "f.lance", stored)
     columns = settings.pop("columns", ("id", "n", "nested", "v", "d", "new"))
     storage = settings.pop("storage", open_storage(str(folder)))
     return LanceFile(storage, FileRef("f.lance", 1), SCHEMA, columns, table="t", **settings)
@@ -167,7 +163,7 @@ def test_long_rows_are_decoded_a_few_at_a_time(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("begin", [0, 100])
 def test_damage_is_an_error_that_names_the_file(tmp_path: pathlib.Path, begin: int) -> None:
     """Of the columns' metadata; the library checks no value."""
-    write(tmp_path / "f.lance", STORED)
+    write_lance(tmp_path / "f.lance", STORED)
     data = bytearray((tmp_path / "f.lance").read_bytes())
     columns_at = int.from_bytes(data[-40:-32], "little")
     data[columns_at + begin : columns_at + begin + 50] = b"Z" * 50
@@ -177,16 +173,50 @@ def test_damage_is_an_error_that_names_the_file(tmp_path: pathlib.Path, begin: i
 
 
 def test_panic_of_the_library_is_an_error(tmp_path: pathlib.Path) -> None:
-    write(tmp_path / "f.lance", STORED)
+    write_lance(tmp_path / "f.lance", STORED)
     data = (tmp_path / "f.lance").read_bytes()
     (tmp_path / "f.lance").write_bytes(data.replace(b"timestamp:us", b"timestamq:us"))
     with pytest.raises(CorruptFile, match=r"Unsupported logical type"):
         LanceFile(open_storage(str(tmp_path)), FileRef("f.lance", 1), SCHEMA, ("id", "n"), table="t")
 
 
+def test_damage_that_ends_the_library_is_an_error(tmp_path: pathlib.Path) -> None:
+    """Of eight files with an overwritten piece, some end their child; this process and the next read go on."""
+    rows = pa.table({"id": [f"key {n}" for n in range(3000)], "n": list(range(3000))})
+    data = write_lance(tmp_path / "g.lance", rows)
+    (tmp_path / "f.lance").write_bytes(data)
+    storage, ended, randomness = open_storage(str(tmp_path)), 0, random.Random(3)
+    for _ in range(8):
+        begin = randomness.randrange(len(data) - 1000)
+        hostile = data[:begin] + randomness.randbytes(64) + data[begin + 64 :]
+        (tmp_path / "f.lance").write_bytes(hostile)
+        try:
+            with LanceFile(storage, FileRef("f.lance", 1), SCHEMA, ("id", "n"), table="t") as file:
+                list(file.read(0, SIZE))
+        except CorruptFile as error:
+            assert "table t: base file f.lance" in str(error)
+            ended += 1
+    assert ended
+    with LanceFile(storage, FileRef("g.lance", 1), SCHEMA, ("id", "n"), table="t") as file:
+        assert sum(batch.num_rows for batch in file.read(0, SIZE)) == 3000
+
+
+def test_child_serves_one_read_after_the_other(tmp_path: pathlib.Path) -> None:
+    lance_process._end_all()
+    with opened(tmp_path) as file:
+        list(file.read(0, SIZE))
+        (child,) = lance_process._idle
+        list(file.read(0, SIZE))
+        assert lance_process._idle == [child]
+        next(file.read(0, BatchSize(rows=1, size_bytes=1 << 20)))
+    assert not lance_process._idle, "a read that was not taken to its end"
+
+
 def test_the_extra_is_named_without_the_library(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "f.lance", STORED)
-    monkeypatch.setitem(sys.modules, "lance.file", None)
+    write_lance(tmp_path / "f.lance", STORED)
+    lance_process._end_all()
+    program = lance_process._PROGRAM.replace("from lance.file", "from lance_that_is_absent")
+    monkeypatch.setattr(lance_process, "_PROGRAM", program)
     with pytest.raises(ConfigurationError, match=r"pip install 'penstock\[lance\]'"):
         LanceFile(open_storage(str(tmp_path)), FileRef("f.lance", 1), SCHEMA, ("id",), table="t")
 
