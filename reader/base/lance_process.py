@@ -36,8 +36,11 @@ for line in sys.stdin.buffer:
     with pa.ipc.new_stream(sys.stdout.buffer, batches.schema) as stream:
         for batch in batches:
             stream.write_batch(batch)
+    sys.stdout.buffer.write(b".")
     sys.stdout.buffer.flush()
 """
+_END_OF_ANSWER: Final = b"."
+"""Arrow takes the end of the pipe, which is that of a process that failed, for the end of a stream."""
 _MISSING: Final = "No module named 'lance"
 _MOST_IDLE: Final = 4
 _ERROR_BYTES: Final = 1 << 16
@@ -132,6 +135,8 @@ class _Child:
         try:
             return stream.read_next_batch()
         except StopIteration:
+            if self._answers.read(1) != _END_OF_ANSWER:
+                raise self._failure() from None
             return None
         except (OSError, pa.ArrowException) as error:
             raise self._failure() from error
