@@ -44,7 +44,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "table": (
         "arrow_arrays",
-        "storage columns parquet hfile orc",
+        "storage columns parquet hfile lance orc",
         "arrow_errors config predicate",
         "partitions schema",
         "files log",

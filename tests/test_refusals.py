@@ -22,14 +22,14 @@ class Kind(Enum):
 
     CUSTOM_MERGER = "a merger or payload class of the user's, for which no function is registered"
     BOOTSTRAP = "a skeleton whose partition columns are in no path, source files on another store, and a clean of them"
-    BASE_FORMAT = "base files in Lance, and timestamps in ORC that pyarrow does not read"
+    BASE_FORMAT = "a table whose base files are of no known format, and timestamps in ORC that pyarrow does not read"
     OLD_VERSION = "table version 5 or older"
     NATIVE_LOGS = "table version 10, whose log files are Parquet files"
     ENGINE_TYPE = "a column type that the engine lacks"
 
 
 RAISED = {
-    "enumerator/planning/scan.py": [{Kind.BASE_FORMAT}, {Kind.BOOTSTRAP}, {Kind.BOOTSTRAP}],
+    "enumerator/planning/scan.py": [{Kind.BOOTSTRAP}, {Kind.BOOTSTRAP}],
     "engine/spark/schema/types.py": [{Kind.ENGINE_TYPE}] * 3,
     "reader/base/orc_file.py": [{Kind.BASE_FORMAT}],
     "reader/log/custom.py": [{Kind.CUSTOM_MERGER}],

@@ -36,6 +36,7 @@ FEATURES: Final = (
     ("Merge: payload classes of Hudi", r"A_payload"),
     ("Merge: partial updates (MERGE INTO)", r"A_merge_into_partial"),
     ("Base files: ORC", r"F_orc"),
+    ("Base files: Lance, with vectors", r"H_lance"),
     ("Logs: Parquet data blocks", r"A_(block_parquet|types_parquet_log)"),
     ("Logs: HFile data blocks", r"A_block_hfile|I_hfile"),
     ("Logs: damage and leftovers", r"A_(corrupt|failed_leftover)"),

@@ -39,6 +39,7 @@ from penstock.table.config.properties import TableProperties
 from penstock.table.config.record_keys import keys_may_be_named, virtual_key_fields
 from penstock.table.files.names import BaseName
 from penstock.table.files.slices import DataFile, OrderedUpTo, RequestedUpTo, instant_is_visible
+from penstock.table.lance import is_lance
 from penstock.table.orc import is_orc
 from penstock.table.partitions.values import path_value_fields
 from penstock.table.predicate.parse import parse_predicate
@@ -187,7 +188,7 @@ def refuse_without_meta_columns(properties: TableProperties, table: str) -> None
 
 
 def refuse_unread_format(state: TableState, base: DataFile) -> None:
-    """UnsupportedFeature for a base file that is neither Parquet nor ORC; TableError for an HFile, which Hudi reads in
+    """UnsupportedFeature for a bootstrapped file that is not Parquet; TableError for an HFile, which Hudi reads in
     metadata tables only; CorruptFile for a skeleton without a source file."""
     if is_skeleton(base) and base.ref.source is None:
         raise CorruptFile(
@@ -195,22 +196,17 @@ def refuse_unread_format(state: TableState, base: DataFile) -> None:
             f"{INDEX_FILE} names no source file for it (or the table has no {BOOTSTRAP_BASE_PATH}): its other columns "
             "are unknown; restore the index"
         )
-    if base.ref.source is not None and (is_orc(base.ref.path) or is_orc(base.ref.source.path)):
+    source = base.ref.source
+    if source is not None and any(is_orc(path) or is_lance(path) for path in (base.ref.path, source.path)):
         raise UnsupportedFeature(
-            f"bootstrap in ORC: base file {base.ref.path} of table {state.facts.table} with source file "
-            f"{base.ref.source.path}; this build reads source files in Parquet"
+            f"bootstrap in ORC or Lance: base file {base.ref.path} of table {state.facts.table} with source file "
+            f"{source.path}; this build reads source files in Parquet"
         )
-    if not isinstance(base.name, BaseName) or base.name.extension in ("parquet", "orc"):
-        return
-    if base.name.extension == "hfile":
+    if isinstance(base.name, BaseName) and base.name.extension == "hfile":
         raise TableError(
             f"base file {base.ref.path} of table {state.facts.table} is an HFile, a format for metadata tables; Hudi "
             "does not read it in a data table either"
         )
-    raise UnsupportedFeature(
-        f"base file format {base.name.extension}: file {base.ref.path} of table {state.facts.table}; "
-        "this build reads parquet and orc"
-    )
 
 
 def event_time_column(name: str, schema: pa.Schema) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.proto.errors import CorruptFile, InvariantViolation, SchemaMismatch
 from penstock.proto.model.splits import FileRef
@@ -12,8 +12,13 @@ from penstock.reader.base.file import BaseFile
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.scan_storage import SOURCES
 from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH
+from penstock.table.lance import is_lance
 from penstock.table.orc import is_orc
 from penstock.table.storage.filesystem import Storage, redacted_uri
+
+if TYPE_CHECKING:
+    from penstock.reader.base.lance_file import LanceFile
+    from penstock.reader.base.orc_file import OrcFile
 
 OpenBase = BaseFile | BootstrappedFile
 """An open base file; of a bootstrapped table perhaps a skeleton with its source."""
@@ -50,13 +55,10 @@ def open_base(
         )
 
     source = split.base.source
-    if source is None and is_orc(split.base.path):
-        from penstock.reader.base.orc_file import OrcFile
-
-        tally = context.tally
-        return OrcFile(
-            context.storage, split.base, schema.record, columns, table=scan.table, key=key, names=names, tally=tally
-        )
+    kind = _other_format(split.base) if source is None else None
+    if kind is not None:
+        record, tally = schema.record, context.tally
+        return kind(context.storage, split.base, record, columns, table=scan.table, key=key, names=names, tally=tally)
     if source is None:
         return opened(context.storage, split.base, columns, key)
     if not scan.bootstrap_base_path:
@@ -87,3 +89,16 @@ def open_base(
         skeleton.close()
         rest.close()
         raise
+
+
+def _other_format(ref: FileRef) -> type[OrcFile] | type[LanceFile] | None:
+    """The reader of a base file that is not Parquet. Few tables need one, and its library."""
+    if is_orc(ref.path):
+        from penstock.reader.base.orc_file import OrcFile
+
+        return OrcFile
+    if is_lance(ref.path):
+        from penstock.reader.base.lance_file import LanceFile
+
+        return LanceFile
+    return None

@@ -182,7 +182,7 @@ def refuse_unsupported(properties: TableProperties) -> None:
     files are refused one by one, when a query needs them.
     """
     raw = properties.raw
-    if properties.base_file_format not in ("PARQUET", "ORC"):
+    if properties.base_file_format not in ("PARQUET", "ORC", "LANCE"):
         _refuse(properties, f"base file format {properties.base_file_format} (hoodie.table.base.file.format)")
     if properties.log_file_format != "HOODIE_LOG":
         _contradict(properties, f"log file format {properties.log_file_format} (hoodie.table.log.file.format)")

@@ -31,7 +31,7 @@ from tests.progress import PROGRESS_S
 pytestmark = [pytest.mark.ops, pytest.mark.golden, pytest.mark.timeout(3 * PROGRESS_S)]
 CASE = "A_merge_event_long_v9_h120"
 PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-EXTRAS = ("server", "kafka", "hive", "polars", "duckdb", "daft", "ray", "postgresql", "delta")
+EXTRAS = ("server", "kafka", "hive", "polars", "duckdb", "daft", "ray", "postgresql", "delta", "lance")
 IMPORT_ALL = """
 import importlib, json, sys
 failed = {}

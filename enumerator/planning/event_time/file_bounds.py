@@ -30,6 +30,7 @@ from penstock.proto.model.splits import FileRef, Scan, UnknownBounds, VisibleIns
 from penstock.table.bootstrap.index import bootstrap_base_path
 from penstock.table.bootstrap.sources import open_sources
 from penstock.table.hudi_table import HudiTable
+from penstock.table.lance import is_lance, read_lance_footer
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
 from penstock.table.log.remote_bytes import RemoteBytes, RemoteRangeTooLong
 from penstock.table.orc import is_orc, read_orc_footer
@@ -157,9 +158,9 @@ class FileBounds:
             if file.source is not None:
                 stored = file.source
                 storage = open_sources(self.table.base_path, bootstrap_base_path(self.table.properties))
-            if is_orc(stored.path):
-                orc_rows = read_orc_footer(storage, stored).rows
-                return BaseFileBounds((orc_rows,), (stored.size_bytes,), (UnknownBounds(),))
+            if is_orc(stored.path) or is_lance(stored.path):
+                read_footer = read_orc_footer if is_orc(stored.path) else read_lance_footer
+                return BaseFileBounds((read_footer(storage, stored).rows,), (stored.size_bytes,), (UnknownBounds(),))
             footer = read_base_footer(storage, stored)
             rows = tuple(footer.row_group(index).num_rows for index in range(footer.num_row_groups))
             bounds: tuple[SplitBounds, ...] = tuple(UnknownBounds() for _ in rows)

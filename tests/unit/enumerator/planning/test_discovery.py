@@ -19,7 +19,6 @@ from penstock.proto.errors import (
     SchemaMismatch,
     StorageError,
     TableError,
-    UnsupportedFeature,
 )
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
 from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
@@ -225,10 +224,7 @@ class TestDamage:
         base = data_file(folder, log=False)
         last = open_table(str(folder)).timeline().completed_writes[-1].requested_time
         file_id, token, _ = base.name.split("_")
-        base.with_name(f"{file_id}_{token}_{last}.lance").write_bytes(b"LANC")
-        with pytest.raises(UnsupportedFeature, match=r"base file format lance: file .*\.lance"):
-            plan(folder, Snapshot())
-        base.with_name(f"{file_id}_{token}_{last}.lance").rename(base.with_name(f"{file_id}_{token}_{last}.hfile"))
+        base.with_name(f"{file_id}_{token}_{last}.hfile").write_bytes(b"")
         with pytest.raises(TableError, match=r"is an HFile, a format for metadata tables"):
             plan(folder, Snapshot())
 

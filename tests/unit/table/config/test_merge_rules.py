@@ -143,7 +143,7 @@ def test_several_ordering_fields() -> None:
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"table__base__file__format": "LANCE"}, "base file format LANCE"),
+        ({"table__base__file__format": "OTHER"}, "base file format OTHER"),
         ({"table__ro__file__format": "HFILE"}, "base file format HFILE"),
     ],
 )

@@ -1,0 +1,156 @@
+"""The footer of a Lance base file: rows and names of columns (messages FileDescriptor and Schema of Lance).
+
+Read here and not by the library of Lance, so that planning needs no extra and hostile offsets end here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.proto.errors import CorruptFile, StorageError
+from penstock.proto.model.files import FileRef
+from penstock.table.parquet.checks import is_storage_failure
+from penstock.table.storage.filesystem import Storage, redacted_uri
+
+NEEDS_EXTRA: Final = "base files in Lance need the extra `lance`: pip install 'penstock[lance]'"
+"""The text of the error if the library of Lance is missing."""
+
+_FOOTER: Final = struct.Struct("<QQQIIHH4s")
+"""Positions of the columns' metadata, of the table of these, and of the table of global buffers; the number of global
+buffers and of columns; major and minor version; the magic number."""
+_BUFFER: Final = struct.Struct("<QQ")
+"""Position and size of a global buffer. The first buffer is the file's descriptor."""
+_MAGIC: Final = b"LANC"
+_VERSIONS: Final = {(0, 3): "2.0", (2, 0): "2.0", (2, 1): "2.1", (2, 2): "2.2"}
+"""Versions in footers, and their names."""
+_MOST_DESCRIPTOR_BYTES: Final = 1 << 26
+_MOST_ROWS: Final = 1 << 40
+_MOST_COLUMNS: Final = 100_000
+_TOP: Final = (1 << 64) - 1
+"""The parent of a top-level column, -1 as an unsigned number."""
+
+
+@dataclass(frozen=True, slots=True)
+class LanceFooter:
+    """The footer of a Lance file."""
+
+    rows: int
+    """The number of rows."""
+    names: tuple[str, ...]
+    """The top-level columns, in file order."""
+
+
+def is_lance(path: str) -> bool:
+    """Whether the name is that of a Lance file."""
+    return path.endswith(".lance")
+
+
+def lance_footer(source: pa.NativeFile) -> LanceFooter:
+    """The footer of an open file. pa.ArrowInvalid if it has no readable one; OSError."""
+    size = source.size()
+    if size < _FOOTER.size:
+        raise pa.ArrowInvalid(f"{size} bytes, expected at least {_FOOTER.size}")
+    columns_at, table_at, buffers_at, buffers, columns, major, minor, magic = _FOOTER.unpack(
+        _read(source, size - _FOOTER.size, _FOOTER.size)
+    )
+    if magic != _MAGIC:
+        raise pa.ArrowInvalid(f"it ends with {magic!r}, expected {_MAGIC!r}")
+    if (major, minor) not in _VERSIONS:
+        known = ", ".join(sorted(set(_VERSIONS.values())))
+        raise pa.ArrowInvalid(f"version {major}.{minor} of the format, expected {known}")
+    end = size - _FOOTER.size
+    if not columns_at <= table_at <= buffers_at <= end - buffers * _BUFFER.size or not buffers:
+        raise pa.ArrowInvalid("positions in the footer are outside of the file or out of order")
+    if not 0 < columns <= _MOST_COLUMNS or columns * _BUFFER.size > buffers_at - table_at:
+        raise pa.ArrowInvalid(f"{columns} columns in the footer, and another number in their table")
+    position, length = _BUFFER.unpack(_read(source, buffers_at, _BUFFER.size))
+    if length > _MOST_DESCRIPTOR_BYTES or position + length > end:
+        raise pa.ArrowInvalid(f"a descriptor of {length} bytes at {position}")
+    return _descriptor(_read(source, position, length))
+
+
+def read_lance_footer(storage: Storage, file: FileRef) -> LanceFooter:
+    """The footer of a base file. CorruptFile if it is missing or not Lance; StorageError if the storage failed."""
+    where = f"base file {file.path} of table {redacted_uri(storage.base_path)}"
+    try:
+        with storage.open_input(file.path) as source:
+            return lance_footer(source)
+    except FileNotFoundError as error:
+        raise CorruptFile(f"{where} is missing, although it was there when the folder was listed") from error
+    except (pa.ArrowException, OSError) as error:
+        detail = str(error).partition("\n")[0][:200]
+        if is_storage_failure(error):
+            raise StorageError(f"footer of {where} cannot be read: {detail}; a retry may succeed") from error
+        detail = f"{detail}; expected {file.size_bytes} bytes"
+        raise CorruptFile(f"{where} has no readable Lance footer: {detail}") from error
+
+
+def _read(source: pa.NativeFile, position: int, size: int) -> bytes:
+    source.seek(position)
+    data = bytes(source.read(size))
+    if len(data) != size:
+        raise pa.ArrowInvalid(f"{len(data)} of {size} bytes at {position}: it is truncated")
+    return data
+
+
+def _descriptor(data: bytes) -> LanceFooter:
+    """A FileDescriptor: 1 the schema, whose 1 are the columns (2 name, 4 parent, 5 type), 2 the number of rows."""
+    rows, names = 0, list[str]()
+    for number, value in _fields(memoryview(data)):
+        if number == 2 and isinstance(value, int):
+            rows = value
+        if number == 1 and isinstance(value, memoryview):
+            columns = [dict(_fields(item)) for key, item in _fields(value) if key == 1 and isinstance(item, memoryview)]
+            named = [(_text(column.get(2)), _text(column.get(5)), column.get(4, 0)) for column in columns]
+            names = [name for name, _, parent in named if parent == _TOP]
+    if rows > _MOST_ROWS:
+        raise pa.ArrowInvalid(f"a footer of {rows} rows, expected at most {_MOST_ROWS}")
+    return LanceFooter(rows, tuple(names))
+
+
+def _text(value: int | memoryview | None) -> str:
+    """A name or a type. The library ends the process at one with a NUL."""
+    text = str(value, "utf-8", "replace") if isinstance(value, memoryview) else ""
+    if not text or "\0" in text or "\ufffd" in text:
+        raise pa.ArrowInvalid(f"a column with name or type {text[:100]!r}")
+    return text
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """The fields of a protobuf message: (number, integer or bytes). pa.ArrowInvalid for damage."""
+    place = 0
+    while place < len(data):
+        tag, place = _varint(data, place)
+        kind = tag & 7
+        if kind == 0:
+            value, place = _varint(data, place)
+            yield tag >> 3, value
+            continue
+        if kind == 2:
+            size, place = _varint(data, place)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise pa.ArrowInvalid(f"a descriptor with wire type {kind}")
+        if place + size > len(data):
+            raise pa.ArrowInvalid("a descriptor that ends inside of a field")
+        yield tag >> 3, data[place : place + size]
+        place += size
+
+
+def _varint(data: memoryview, place: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if place >= len(data):
+            break
+        byte = data[place]
+        place += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value & _TOP, place
+    raise pa.ArrowInvalid("a descriptor with a damaged number")

@@ -1,0 +1,109 @@
+"""Footers of Lance base files."""
+
+from __future__ import annotations
+
+import pathlib
+import struct
+
+import pyarrow as pa
+import pytest
+
+from penstock.proto.errors import CorruptFile
+from penstock.proto.model.files import FileRef
+from penstock.table.lance import LanceFooter, is_lance, lance_footer, read_lance_footer
+from penstock.table.storage.filesystem import open_storage
+from tests.lance_files import write_lance
+
+TIMES = pa.array([1, 2, 3], pa.timestamp("us", "UTC"))
+ROWS = pa.table({"id": ["a", "b", None], "nested": [{"id": 1, "more": [1]}] * 3, "at": TIMES})
+COLUMNS_AT, TABLE_AT, BUFFERS_AT, BUFFERS, COLUMNS, MAJOR, MAGIC = -40, -32, -24, -16, -12, -8, -4
+
+
+def written(path: pathlib.Path, version: str = "2.0") -> bytes:
+    return write_lance(path, ROWS, version)
+
+
+def footer(data: bytes) -> LanceFooter:
+    return lance_footer(pa.BufferReader(data))
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_footer_has_rows_and_top_level_columns(tmp_path: pathlib.Path, version: str) -> None:
+    written(tmp_path / "f.lance", version)
+    stored = read_lance_footer(open_storage(str(tmp_path)), FileRef("f.lance", 1))
+    assert stored == LanceFooter(3, ("id", "nested", "at"))
+
+
+@pytest.mark.parametrize("keep", [0, 3, 40, -1])
+def test_damaged_file_is_named(tmp_path: pathlib.Path, keep: int) -> None:
+    data = written(tmp_path / "f.lance")
+    (tmp_path / "f.lance").write_bytes(data[:keep])
+    with pytest.raises(CorruptFile, match=r"base file f\.lance of table .* has no readable Lance footer"):
+        read_lance_footer(open_storage(str(tmp_path)), FileRef("f.lance", 1))
+
+
+def test_missing_file_is_named(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(CorruptFile, match=r"f\.lance .* is missing"):
+        read_lance_footer(open_storage(str(tmp_path)), FileRef("f.lance", 1))
+
+
+@pytest.mark.parametrize(
+    ("place", "number", "named"),
+    [
+        (COLUMNS_AT, struct.pack("<Q", 1 << 62), "positions in the footer"),
+        (TABLE_AT, struct.pack("<Q", 1 << 62), "positions in the footer"),
+        (BUFFERS_AT, struct.pack("<Q", 1 << 62), "positions in the footer"),
+        (BUFFERS, struct.pack("<I", 1 << 30), "positions in the footer"),
+        (BUFFERS, struct.pack("<I", 0), "positions in the footer"),
+        (COLUMNS, struct.pack("<I", 1 << 31), "columns in the footer"),
+        (COLUMNS, struct.pack("<I", 0), "columns in the footer"),
+        (MAJOR, struct.pack("<H", 9), "version 9.3 of the format"),
+        (MAGIC, b"PAR1", "it ends with b'PAR1'"),
+    ],
+)
+def test_numbers_of_a_hostile_footer_are_refused(tmp_path: pathlib.Path, place: int, number: bytes, named: str) -> None:
+    data = bytearray(written(tmp_path / "f.lance"))
+    end = len(data) + place + len(number)
+    data[len(data) + place : end] = number
+    with pytest.raises(pa.ArrowInvalid, match=named):
+        footer(bytes(data))
+
+
+@pytest.mark.parametrize("length", [1 << 40, 1 << 20])
+def test_descriptor_stays_inside_of_the_file(tmp_path: pathlib.Path, length: int) -> None:
+    data = bytearray(written(tmp_path / "f.lance"))
+    (table_at,) = struct.unpack_from("<Q", data, len(data) + BUFFERS_AT)
+    struct.pack_into("<Q", data, table_at + 8, length)
+    with pytest.raises(pa.ArrowInvalid, match="a descriptor of"):
+        footer(bytes(data))
+
+
+@pytest.mark.parametrize(("name", "other"), [(b"more", b"mo\0e"), (b"int64", b"int\x006"), (b"nested", b"neste\xff")])
+def test_names_and_types_at_which_the_library_ends_the_process(
+    tmp_path: pathlib.Path, name: bytes, other: bytes
+) -> None:
+    data = written(tmp_path / "f.lance")
+    assert name in data
+    with pytest.raises(pa.ArrowInvalid, match="a column with name or type"):
+        footer(data.replace(name, other))
+
+
+def test_every_cut_of_the_descriptor_is_an_error_or_lacks_the_rows(tmp_path: pathlib.Path) -> None:
+    data = written(tmp_path / "f.lance")
+    (table_at,) = struct.unpack_from("<Q", data, len(data) + BUFFERS_AT)
+    _, length = struct.unpack_from("<QQ", data, table_at)
+
+    def cut(size: int) -> LanceFooter:
+        shorter = bytearray(data)
+        struct.pack_into("<Q", shorter, table_at + 8, size)
+        return footer(bytes(shorter))
+
+    schema_alone = length - 2
+    assert cut(0) == LanceFooter(0, ()) and cut(schema_alone) == LanceFooter(0, ("id", "nested", "at"))
+    for size in {*range(length)} - {0, schema_alone}:
+        with pytest.raises(pa.ArrowInvalid, match="a descriptor "):
+            cut(size)
+
+
+def test_the_name_decides() -> None:
+    assert is_lance("p=x/a_0-1-2_3.lance") and not is_lance("p=x/a_0-1-2_3.parquet")
