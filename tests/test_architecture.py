@@ -60,7 +60,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "factory shared_consumer",
     ),
     "enumerator": (
-        "call_waits catalog_events clocks log observer report_totals write_events subscriptions tick_thread visibility",
+        "call_waits catalog_events clocks log observer paused_collector report_totals write_events subscriptions "
+        "tick_thread visibility",
         "planning",
         "continuous",
         "snapshots handover",

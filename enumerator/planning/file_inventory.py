@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.errors import CorruptFile
@@ -36,8 +37,7 @@ class CleanedFile:
         return _path(self.partition, self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class _NamedFile:
+class _NamedFile(NamedTuple):
     """A file as commit metadata describes it."""
 
     partition: str
@@ -66,8 +66,8 @@ def files_of_groups(
     for partition, listed in listing.items():
         for file in () if partition in pruned else listed:
             if groups is None or file.group in groups:
-                path = file.metadata_path
-                by = named.pop(path, None)
+                path = file.marked_path or file.ref.path
+                by = named.pop(path, None) if named else None
                 files[path] = file if by is None else _named(file, by, sizes_may_lag=sizes_may_lag)
     for path, item in named.items():
         files[path] = DataFile(
@@ -93,7 +93,7 @@ def is_skeleton(file: DataFile) -> bool:
 def with_sources(files: Iterable[DataFile], sources: Mapping[GroupId, FileRef]) -> tuple[DataFile, ...]:
     """The files; each skeleton with its source file, if there is one for its file group."""
     return tuple(
-        replace(file, ref=replace(file.ref, source=sources[file.group]))
+        file._replace(ref=replace(file.ref, source=sources[file.group]))
         if is_skeleton(file) and file.group in sources
         else file
         for file in files
@@ -105,14 +105,7 @@ def _named(file: DataFile, by: _NamedFile, *, sizes_may_lag: bool) -> DataFile:
     ref = file.ref
     if sizes_may_lag and isinstance(file.name, LogName) and by.size_bytes > ref.size_bytes:
         ref = FileRef(ref.path, by.size_bytes)
-    return DataFile(
-        partition=file.partition,
-        ref=ref,
-        name=file.name,
-        listed=True,
-        named_by=by.named_by,
-        marked_path=file.marked_path,
-    )
+    return DataFile(file.partition, ref, file.name, listed=True, named_by=by.named_by, marked_path=file.marked_path)
 
 
 def _named_files(
@@ -187,7 +180,11 @@ def log_contents(facts: TimelineFacts, logs: Collection[DataFile]) -> LogContent
                 data_rows, delete_rows = by_instant.get(requested_time, (0, 0))
                 by_instant[requested_time] = (data_rows + stat.num_writes, delete_rows + stat.num_deletes)
     writes = {
-        path: tuple(LogWrite(InstantTime(instant), *rows) for instant, rows in sorted(by_instant.items()))
+        path: tuple([LogWrite(_time(instant), *rows) for instant, rows in sorted(by_instant.items())])
         for path, by_instant in sums.items()
     }
     return LogContents(facts, writes)
+
+
+def _time(instant: str) -> InstantTime:
+    return instant if isinstance(instant, InstantTime) else InstantTime(instant)

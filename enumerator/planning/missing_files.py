@@ -12,7 +12,8 @@ the base file, which did not exist yet. Hudi, which lists folders, reads them to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.errors import CorruptFile, PositionExpired
@@ -77,8 +78,7 @@ class MissingFile:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AvailableFiles:
+class AvailableFiles(NamedTuple):
     """The files of a group to read; all of them exist."""
 
     files: VisibleFiles | None
@@ -105,6 +105,16 @@ class LaterEvidence:
     """File group -> the first later instant that replaced it."""
     from_logs: Mapping[GroupId, str]
     """File group -> the first later compaction of a slice that has logs only."""
+    shown: dict[str, bool] = field(default_factory=dict)
+    """Instant -> whether it is committed, and the view shows it; of the instants of base files that were looked up."""
+
+    def shows(self, instant: str) -> bool:
+        """Whether the instant is committed, and the view shows its files."""
+        known = self.shown.get(instant)
+        if known is None:
+            holds = self.committed.holds(instant) and instant_is_visible(instant, self.view, self.committed)
+            known = self.shown[instant] = holds
+        return known
 
 
 def later_evidence(facts: TimelineFacts, view: View, committed: CommittedInstants) -> LaterEvidence:
@@ -137,6 +147,19 @@ def later_evidence(facts: TimelineFacts, view: View, committed: CommittedInstant
             elif before and committed.holds(before) and instant_is_visible(before, view, committed):
                 built_on[group] = max(built_on.get(group, (before, requested_time)), (before, requested_time))
     return evidence
+
+
+def only_base_file(group: GroupId, files: Sequence[DataFile], evidence: LaterEvidence) -> VisibleFiles | None:
+    """The files to read of a group that consists of one base file, which exists, and no pending compaction; None for
+    any other group. It is the answer of `available_files`, without its steps: most groups of large tables are such.
+    """
+    if len(files) != 1 or group in evidence.built_on or group in evidence.from_logs:
+        return None
+    file = files[0]
+    instant = file.name.instant
+    if not file.listed or not isinstance(file.name, BaseName) or not evidence.shows(instant):
+        return None
+    return VisibleFiles(instant, file, ())
 
 
 def available_files(
@@ -216,7 +239,7 @@ def _before_cleaned_compactions(
             logs = tuple(log for log in item.logs if log.listed or _is_in_view(log, evidence))
             if not _is_written_later(item, logs, evidence):
                 same_rows[item.key] = same_rows.get(stat.prev_commit, stat.prev_commit if standing[-1].base else "")
-                item = replace(item, base=None, logs=logs)
+                item = item._replace(base=None, logs=logs)
         standing.append(item)
     return standing, same_rows
 
@@ -279,7 +302,7 @@ def _without(visible: VisibleFiles | None, lost: Sequence[DataFile]) -> VisibleF
     if visible is None:
         return None
     logs = tuple(log for log in visible.logs if log not in lost)
-    return replace(visible, logs=logs) if logs or visible.base else None
+    return visible._replace(logs=logs) if logs or visible.base else None
 
 
 def _missing_of_group(

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final, assert_never
 
 from penstock.enumerator.log import log_event, log_fallback
+from penstock.enumerator.paused_collector import paused_collector
 from penstock.enumerator.planning.annotate import TimeSources, with_event_times
 from penstock.enumerator.planning.archived_timeline import with_archive
 from penstock.enumerator.planning.commit_order import newest_position
@@ -160,7 +161,8 @@ def _recorded_schema(table: HudiTable, facts: TimelineFacts) -> str:
 def _planned(
     table: HudiTable, table_name: str, request: PlanRequest, passed_over: Collection[str], sources: TimeSources
 ) -> PrunedPlan:
-    state = discover(table, table_name, request, passed_over)
+    with paused_collector():
+        state = discover(table, table_name, request, passed_over)
     for _ in range(_MAX_STALE_INSTANTS):
         try:
             return _plan_of_state(table, state, sources)
@@ -197,7 +199,7 @@ def _unlisted_files(storage: Storage, files: Iterable[DataFile], missing: str) -
     for file in (first, *islice((file for file in others if file is not first), _MAX_CHECKED_FILES)):
         info = storage.file_info(file.ref.path)
         if info is not None:
-            existing[file.ref.path] = replace(file, ref=replace(file.ref, size_bytes=info.size_bytes), listed=True)
+            existing[file.ref.path] = file._replace(ref=replace(file.ref, size_bytes=info.size_bytes), listed=True)
         elif file is first:
             return {}
     return existing
@@ -207,12 +209,13 @@ def _plan_of_state(
     table: HudiTable, state: TableState, sources: TimeSources, *, tolerate_missing_logs: bool = False
 ) -> PrunedPlan:
     of_changes = isinstance(state.request.request.query, Changes)
-    if of_changes:
-        from penstock.enumerator.planning.change_planner import plan_changes  # late: most plans are of rows
+    with paused_collector():
+        if of_changes:
+            from penstock.enumerator.planning.change_planner import plan_changes  # late: most plans are of rows
 
-        planned = plan_changes(state, tolerate_missing_logs=tolerate_missing_logs)
-    else:
-        planned = plan_splits(state, tolerate_missing_logs=tolerate_missing_logs)
+            planned = plan_changes(state, tolerate_missing_logs=tolerate_missing_logs)
+        else:
+            planned = plan_splits(state, tolerate_missing_logs=tolerate_missing_logs)
     for log in planned.missing_logs:
         log_event("log file gone", level=logging.WARNING, table=state.table, file=log.ref.path, instant=log.named_by)
     pruned = PrunedPlan(planned.plan) if of_changes else prune_groups(table, state, planned.plan)

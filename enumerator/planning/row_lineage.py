@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.enumerator.planning.selection import RESCALE, Selection, needs_lineage
 from penstock.enumerator.planning.table_state import TableState
@@ -31,8 +31,7 @@ _MAX_RESCALES: Final = 8
 """Bucket rescales of one partition inside a range, each on top of the previous one, that are followed."""
 
 
-@dataclass(frozen=True, slots=True)
-class SliceRead:
+class SliceRead(NamedTuple):
     """The files of a group to be read as one slice, and the fate of its rows in the range."""
 
     group: GroupId

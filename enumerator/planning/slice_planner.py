@@ -14,6 +14,7 @@ from penstock.enumerator.planning.missing_files import (
     MissingFile,
     available_files,
     later_evidence,
+    only_base_file,
 )
 from penstock.enumerator.planning.row_lineage import Lineage, RowLineages, SliceRead
 from penstock.enumerator.planning.scan import PlannedSplits, plan_of, refuse_unread_format
@@ -113,7 +114,7 @@ def _choose(state: TableState, selection: Selection, *, tolerate_missing_logs: b
     evidence_of_view = later_evidence(state.facts, selection.view, state.committed)
     evidences: dict[View, LaterEvidence] = {}
     by_group = group_files(state.files)
-    replaced = _replaced_groups(state, selection)
+    replaced, pending = _replaced_groups(state, selection), state.pending_compactions
     chosen: dict[GroupId, VisibleFiles] = {}
     missing_logs: list[DataFile] = []
     for group in sorted(_candidates(by_group, selection, evidence_of_view)):
@@ -124,9 +125,13 @@ def _choose(state: TableState, selection: Selection, *, tolerate_missing_logs: b
         if evidence is None:
             evidence = evidences[view] = later_evidence(state.facts, view, state.committed)
         files = by_group.pop(group, [])
+        only = None if group in pending else only_base_file(group, files, evidence)
+        if only is not None:
+            chosen[group] = only
+            continue
         if not any(map(_EXISTS, files)) and group not in evidence.replaced and not any(map(_IS_NAMED, files)):
             continue  # all its files were cleaned and no active instant replaced it: an archived instant did
-        slices = slice_group(files, state.pending_compactions.get(group, ()), state.committed)
+        slices = slice_group(files, pending.get(group, ()), state.committed)
         available = available_files(
             group,
             slices,
@@ -191,23 +196,22 @@ class _SplitBuilder:
         """The split of one slice. Without an order key it gets the key of its newest file."""
         partition, file_id = item.group
         base = item.files.base
+        of_base = None if base is None else base.ref
         if base is not None:
             refuse_unread_format(self.state, base)
-        logs = tuple([self.contents.ref(log) for log in item.files.logs])
+        logs = tuple([self.contents.ref(log) for log in item.files.logs]) if item.files.logs else ()
         sharing = self.scan.visible if self.state.properties.layout == 1 else None
         values = self.values.get(partition)
         if values is None:
             values = self.values[partition] = partition_values(partition, self.scan.partition_fields) or ()
         return Split(
-            split_id=slice_id(
-                self.scope, item.group, base.ref if base else None, logs, item.exclusions, sharing=sharing
-            ),
+            split_id=slice_id(self.scope, item.group, of_base, logs, item.exclusions, sharing=sharing),
             partition=partition,
             partition_values=values,
             file_group=file_id,
             order_key=order_key or _newest_key(self.state, item.files),
-            base=base.ref if base else None,
-            base_instant=base.name.instant if base else "",
+            base=of_base,
+            base_instant="" if base is None else base.name.instant,
             logs=logs,
             ancestry=None if item.lineage is None else self._row_lineage(item.lineage),
             left_out=item.exclusions,

@@ -16,7 +16,7 @@ from penstock.proto.errors import CorruptFile
 from penstock.table.partitions.values import unescape
 from penstock.table.storage.filesystem import checked_path
 
-_MARK: Final = "_hudiext"
+MARK: Final = "_hudiext"
 _FOLDER_MARK: Final = "_fg%3D"
 _MOST_CHARACTERS: Final = 8192
 _INSTANT: Final = re.compile(r"[0-9]{1,24}")
@@ -55,14 +55,14 @@ class ExternalName:
 
 def is_external(path: str) -> bool:
     """Whether a path or name is marked as a file of another writer."""
-    return path.endswith(_MARK)
+    return path.endswith(MARK)
 
 
 def parse_external_name(name: str) -> ExternalName | None:
     """The parts of a marked name, which has no folders; None for any other name."""
     if not is_external(name) or "/" in name or len(name) > _MOST_CHARACTERS:
         return None
-    stem, mark, escaped = name[: -len(_MARK)].partition(_FOLDER_MARK)
+    stem, mark, escaped = name[: -len(MARK)].partition(_FOLDER_MARK)
     original, _, instant = stem.rpartition("_")
     folder = unescape(escaped)
     if not original or not _INSTANT.fullmatch(instant) or bool(mark) != bool(folder):

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.proto.errors import InvariantViolation
 from penstock.proto.model.positions import InstantTime
 from penstock.table.files.external_names import is_external, parse_external_name
 
 
-@dataclass(frozen=True, slots=True)
-class BaseName:
+class BaseName(NamedTuple):
     """`<file id>_<write token>_<instant>.<extension>`."""
 
     file_id: str
@@ -26,8 +24,7 @@ class BaseName:
     """Without the dot."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogName:
+class LogName(NamedTuple):
     """`.<file id>_<instant>.log.<version>_<write token>[.cdc]`."""
 
     file_id: str

@@ -12,6 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.proto.model.splits import FileRef
 from penstock.table.files.names import BaseName, LogName
@@ -20,8 +21,7 @@ GroupId = tuple[str, str]
 """A file group: partition path and file id. The same file id may occur in several partitions."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataFile:
+class DataFile(NamedTuple):
     """A base or log file, from a listing, from commit metadata, or from both."""
 
     partition: str
@@ -122,8 +122,7 @@ class OrderedThrough:
 View = Everything | RequestedUpTo | OrderedUpTo | OrderedBefore | OrderedThrough
 
 
-@dataclass(frozen=True, slots=True)
-class FileSlice:
+class FileSlice(NamedTuple):
     """A base file and the logs written on it."""
 
     key: str
@@ -134,8 +133,7 @@ class FileSlice:
     """In scan order."""
 
 
-@dataclass(frozen=True, slots=True)
-class VisibleFiles:
+class VisibleFiles(NamedTuple):
     """The files of a file group to be read."""
 
     key: str
@@ -155,8 +153,9 @@ def group_files(files: Iterable[DataFile]) -> dict[GroupId, list[DataFile]]:
     """Files by file group, without change-data-capture logs, which belong to no slice."""
     groups: dict[GroupId, list[DataFile]] = {}
     for file in files:
-        if not (isinstance(file.name, LogName) and file.name.is_cdc):
-            groups.setdefault(file.group, []).append(file)
+        name = file.name
+        if not (isinstance(name, LogName) and name.is_cdc):
+            groups.setdefault((file.partition, name.file_id), []).append(file)
     return groups
 
 

@@ -6,15 +6,15 @@ Source: Hudi `HoodieMetadataPayload`. The records of a partition's key map file 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.files import FileRef
-from penstock.table.files.external_names import is_external, parse_external_name, stored_path
+from penstock.table.files.external_names import MARK, is_external, parse_external_name, stored_path
 from penstock.table.files.names import parse_file_name
 from penstock.table.files.slices import DataFile
-from penstock.table.storage.filesystem import checked_path
+from penstock.table.storage.filesystem import MAX_PATH_BYTES, checked_path, is_plain_path
 from penstock.table.timeline.fields import MAX_FILE_BYTES, Fields
 
 FILES: Final = "files"
@@ -22,6 +22,9 @@ ALL_PARTITIONS: Final = "__all_partitions__"
 
 _ROOT: Final = "."
 """Replaces the partition path '' of a table without partitions."""
+_UNUSUAL: Final = ("/", ":", "\0", MARK)
+"""What a path with a folder, a scheme or a mark of another writer contains."""
+_NO_NAMES: Final = ("", ".", "..")
 
 
 def files_key(partition: str) -> str:
@@ -41,8 +44,18 @@ def data_files(partition: str, versions: Sequence[Fields | None]) -> tuple[DataF
     has the instant, and its path on storage. CorruptFile for any other name with a folder, and for a mark without an
     instant.
     """
+    sizes = _combined(versions)
+    if _are_plain(partition, sizes):
+        folder = f"{partition}/" if partition else ""
+        return tuple(
+            [
+                DataFile(partition, FileRef(folder + entry, size_bytes), name, listed=True)
+                for entry, size_bytes in sorted(sizes.items())
+                if (name := parse_file_name(entry)) is not None
+            ]
+        )
     files: list[DataFile] = []
-    for entry, size_bytes in sorted(_combined(versions).items()):
+    for entry, size_bytes in sorted(sizes.items()):
         path = checked_path(f"{partition}/{entry}" if partition else entry)
         marked = is_external(entry)
         if marked or "/" in entry:
@@ -58,6 +71,19 @@ def data_files(partition: str, versions: Sequence[Fields | None]) -> tuple[DataF
                 DataFile(partition=partition, ref=ref, name=name, listed=True, marked_path=path if marked else "")
             )
     return tuple(files)
+
+
+def _are_plain(partition: str, names: Collection[str]) -> bool:
+    """Whether a quick look at all names together shows that `checked_path` allows the path of each, that none has a
+    folder, and none is of another writer. It is true for nearly all partitions."""
+    text = "\n".join(names)
+    return (
+        is_plain_path(partition)
+        and text.isascii()
+        and not any(part in text for part in _UNUSUAL)
+        and len(partition) + 1 + max(map(len, names), default=0) <= MAX_PATH_BYTES
+        and not any(name in names for name in _NO_NAMES)
+    )
 
 
 def listing_of(records: Mapping[str, Sequence[Fields | None]]) -> dict[str, dict[str, int]]:

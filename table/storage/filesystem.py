@@ -17,19 +17,14 @@ from typing import Final, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from penstock.proto.errors import (
-    AccessError,
-    ConfigurationError,
-    CorruptFile,
-    StorageDenied,
-    StorageError,
-)
+from penstock.proto.errors import AccessError, ConfigurationError, CorruptFile, StorageDenied, StorageError
 from penstock.table.storage.azure_uris import located_user
 from penstock.table.storage.exact_reads import ExactFile
 from penstock.table.storage.file_info import FileInfo as FileInfo
 from penstock.table.storage.file_info import file_info, info_of_entry
 from penstock.table.storage.folder_entries import folder_entries
 from penstock.table.storage.local_links import has_no_link
+from penstock.table.storage.local_reads import read_local
 from penstock.table.storage.refusals import Denied, UnexplainedRefusal, WrongRegion, refusal_of, requested_region
 
 MAX_PATH_BYTES: Final = 4096
@@ -278,12 +273,9 @@ class ArrowStorage:
 
     def read_bytes(self, path: str, limit_bytes: int) -> bytes:
         self._check(path)
-
-        def read() -> bytes:
-            with self._opened(path) as source:
-                return bytes(source.read(limit_bytes + 1))
-
-        data = self._guarded(path, read)
+        data = read_local(f"{self._root}/{path}", limit_bytes + 1) if self._local_root is not None else None
+        if data is None:
+            data = self._guarded(path, lambda: self._start_of(path, limit_bytes + 1))
         if len(data) > limit_bytes:
             raise CorruptFile(
                 f"file {path} of table {redacted_uri(self._base_path)} is larger than expected: at most {limit_bytes} "
@@ -303,6 +295,10 @@ class ArrowStorage:
             return None
         kind = entry.type
         return None if kind == pafs.FileType.NotFound else file_info(entry, path, kind == pafs.FileType.Directory)
+
+    def _start_of(self, path: str, size_bytes: int) -> bytes:
+        with self._opened(path) as source:
+            return bytes(source.read(size_bytes))
 
     def _opened(self, path: str) -> pa.NativeFile:
         """Opens the file; a remote one as `ExactFile`."""

@@ -34,7 +34,8 @@ def file_versions(storage: Storage, path: str, described: Callable[[str], bool])
     folder = storage.local_folder(path) if isinstance(storage, LocalFolders) else None
     if folder is not None:
         try:
-            return dict(sorted(_scan(folder, described)))
+            versions = dict(_scan(folder, described))
+            return {name: versions[name] for name in sorted(versions)}
         except FileNotFoundError:
             return {}
         except OSError:

@@ -73,6 +73,34 @@ class TestFiles:
         with pytest.raises(CorruptFile, match="in partition 'p'"):
             data_files("p", [record])
 
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "", ".", "..", "/x", "a/b", "a:/b", "a\0b", "a" * 5000, "\udc80", "\u00e9", "_SUCCESS", "\n",
+            "f-1_0-1-2_20260101000000000.parquet", ".f-1_20260101000000000.log.2_0-1-2.cdc",
+            "f:1_0-1-2_20260101000000000.parquet", "f\u00e9_0-1-2_20260101000000000.parquet",
+            "f\n1_0-1-2_20260101000000000.parquet", "x.parquet_20260101000000000_hudiext",
+            "b/x.parquet_20260101000000000_fg%3Db_hudiext", "x_hudiext",
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("partition", ["", "p", "p=\u00e9/q", "../p", "p" * 4090])
+    def test_check_of_all_names_together_is_that_of_each(
+        self, monkeypatch: pytest.MonkeyPatch, partition: str, name: str
+    ) -> None:
+        def result(names: dict[str, int]) -> object:
+            try:
+                return data_files(partition, [files(base=1, log=2), files(**names)])
+            except CorruptFile as error:
+                return str(error)
+
+        together = result({name: 3})
+        monkeypatch.setattr("penstock.table.metadata.files._are_plain", lambda *_: False)
+        assert together == result({name: 3})
+
+    def test_control_names_that_are_not_looked_at_leave_the_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("penstock.table.metadata.files._are_plain", lambda *_: True)
+        assert [file.ref.path for file in data_files("../p", [files(base=1)])] == [f"../p/{BASE}"]
+
     def test_partitions(self) -> None:
         assert partition_paths([Fields({"filesystemMetadata": {".": {"size": 0, "isDeleted": False}}}, "r")]) == {""}
         with pytest.raises(CorruptFile):
