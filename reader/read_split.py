@@ -72,7 +72,7 @@ def read_split(
     """
     options = options or ReadOptions()
     if options.compiled is None:
-        options = replace(options, compiled=KERNELS.for_split(split))
+        options = replace(options, compiled=KERNELS.for_split(split), is_chosen=True)
     tally = tally or SplitTally()
     _check_version("scan", scan.format_version)
     _check_version("split", split.format_version)
