@@ -11,7 +11,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import translate
 from types import MappingProxyType
 from typing import Final
@@ -21,6 +21,7 @@ from penstock.enumerator.visibility import EVERYTHING, may_use
 from penstock.proto.errors import ConfigurationError, TableNotFound
 from penstock.proto.model.queries import is_pattern
 from penstock.proto.model.splits import Plan
+from penstock.proto.value_classes import dataclass
 from penstock.table.storage.filesystem import redacted_uri, uri_without_credentials
 
 MAX_TABLES: Final = 10_000

@@ -7,11 +7,11 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import checked_address
+from penstock.proto.value_classes import dataclass
 
 MAX_TEXT: Final = 65_536
 """The longest value of an option, in characters; filters are the longest values."""

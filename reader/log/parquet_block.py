@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, CorruptFile, InvariantViolation, OutOfMemory
 from penstock.proto.model.splits import FileRef, WholeFile
+from penstock.proto.value_classes import dataclass
 from penstock.reader.avro.decoder import CHUNK_BYTES, CHUNK_ROWS
 from penstock.reader.base.file import BaseFile
 from penstock.reader.split.emit import BatchSize

@@ -8,7 +8,7 @@ returns, no raw bytes are held.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, PenstockError
 from penstock.proto.model.splits import CustomMerge, EventTimeOrdering, WholeRecords
+from penstock.proto.value_classes import dataclass
 from penstock.reader.log.block_decoder import BlockDecoder, BlockRecords, compiled_decoder
 from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.counted import counted_blocks

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptBlock, FormatError
+from penstock.proto.value_classes import dataclass
 from penstock.reader.kernels.choice import KernelChoice
 from penstock.table.arrow_arrays import arrow_array, numpy_array
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.splits import Scan, Split
+from penstock.proto.value_classes import dataclass
 from penstock.reader.kernels.choice import KERNELS, KernelChoice
 from penstock.reader.split.emit import BATCH_BYTES, BatchSize
 from penstock.reader.split.read_schema import ReadSchema

@@ -12,12 +12,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError, CorruptFile, StorageError, UnsupportedFeature
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.value_classes import dataclass
 from penstock.table.config.properties import META_FOLDER, TableProperties
 from penstock.table.storage.filesystem import FileInfo, Storage, redacted_uri
 from penstock.table.timeline.archive_v1 import ArchiveEntry, archive_entries
