@@ -6,7 +6,6 @@ registry for names and tables, and never keep a list of their own: `subscribe` r
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 import threading
@@ -252,6 +251,8 @@ def _unknown(table: str, names: tuple[str, ...]) -> str:
     """The text for an unknown table. It names only tables that the caller may read."""
     may = may_use()
     readable = names if may is EVERYTHING else tuple(name for name in names if may("read", name, ""))
+    import difflib  # late: for error texts
+
     near = difflib.get_close_matches(table[:200], readable[:1000], n=1)
     hint = f" (did you mean {redacted_uri(near[0])!r}?)" if near else ""
     known = ", ".join(map(redacted_uri, readable[:20])) + (", …" if len(readable) > 20 else "")

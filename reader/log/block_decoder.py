@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.proto.value_classes import dataclass
-from penstock.reader.avro.decoder import AvroDecoder, record_bounds
 from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.file_bytes import LogFiles
 from penstock.reader.log.parquet_block import ParquetBlock
@@ -24,6 +23,9 @@ from penstock.table.log.blocks import BlockKind
 from penstock.table.log.delete_list import DeleteListDecoder
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
 from penstock.table.schema.history import HistoryField
+
+if TYPE_CHECKING:
+    from penstock.reader.avro.decoder import AvroDecoder
 
 JOINED_BYTES: Final = 1 << 20
 """The most bytes of several blocks, from the first to the last record of each, that are decoded at once."""
@@ -60,6 +62,8 @@ class BlockDecoder:
         if counted.block.kind is BlockKind.PARQUET_DATA:
             numbers = np.arange(self._parquet(counted).num_rows(), dtype=np.int64)
             return numbers, numbers
+        from penstock.reader.avro.decoder import record_bounds  # late, as below: many logs are in Parquet
+
         block, data = counted.block, self._files.data(counted.log)
         return record_bounds(data, counted.place, block.content_start, block.content_end, compiled=self._compiled)
 
@@ -193,6 +197,8 @@ class BlockDecoder:
         writer = self.writer(counted)
         known = self._decoders.get((id(writer), columns))
         if known is None:
+            from penstock.reader.avro.decoder import AvroDecoder
+
             known = AvroDecoder(writer, columns, self._schema.record, compiled=self._compiled, where=str(counted.place))
             self._decoders[id(writer), columns] = known
         return known

@@ -27,6 +27,10 @@ from penstock.table.predicate.tree import columns_of
 
 BATCH_BYTES: Final = 16 << 20
 """About the most bytes of a batch, however wide its rows are."""
+CHUNK_ROWS: Final = 8192
+"""The most records of a log that are decoded at once."""
+CHUNK_BYTES: Final = 16 << 20
+"""Their most bytes."""
 
 _TARGET_BYTES: Final = 1 << 20
 TARGET_ROWS: Final = 8192
