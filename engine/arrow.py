@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from penstock.engine.requests.times import Time
 from penstock.engine.requests.where import Where, where_text
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
+from penstock.proto.value_classes import dataclass
 
 if TYPE_CHECKING:
     from penstock.enumerator.embedded import EmbeddedEnumerator

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -29,6 +29,7 @@ from penstock.proto.model.reports import EndOfSlot, OpenedPlan, SplitReport
 from penstock.proto.model.splits import CustomMerge, Plan, Scan, Split
 from penstock.proto.options.registry import ParsedOptions
 from penstock.proto.retry import Retry, RetryPolicy
+from penstock.proto.value_classes import dataclass
 from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, output_schema, read_split
 from penstock.table.columns import resolve_column
 from penstock.table.schema.avro import parse_record_schema

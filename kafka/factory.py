@@ -3,14 +3,17 @@ resolved, only when a client is opened."""
 
 from __future__ import annotations
 
-from penstock.kafka.protocols import RangeReader, SchemaRegistry, TopicMetadata
-from penstock.kafka.secrets import with_secrets
-from penstock.proto.model.hybrid import KafkaAccess
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.kafka.protocols import RangeReader, SchemaRegistry, TopicMetadata
+    from penstock.proto.model.hybrid import KafkaAccess
 
 
 def open_topic(access: KafkaAccess) -> TopicMetadata:
     """A `TopicMetadata`. ConfigurationError without the extra `kafka`, and for invalid settings."""
     from penstock.kafka import topic_metadata
+    from penstock.kafka.secrets import with_secrets
 
     return topic_metadata.open_topic(with_secrets(access))
 
@@ -18,6 +21,7 @@ def open_topic(access: KafkaAccess) -> TopicMetadata:
 def open_records(access: KafkaAccess, *, fail_on_data_loss: bool = True) -> RangeReader:
     """A `RangeReader`. Errors as for `open_topic`."""
     from penstock.kafka import record_reader
+    from penstock.kafka.secrets import with_secrets
 
     return record_reader.open_records(with_secrets(access), fail_on_data_loss=fail_on_data_loss)
 

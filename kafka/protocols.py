@@ -9,13 +9,13 @@ truncated.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.proto.model.hybrid import KafkaAccess, KafkaRange
+from penstock.proto.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

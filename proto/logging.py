@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Final
+
+from penstock.proto.value_classes import dataclass
 
 MAX_FIELD_CHARS: Final = 2000
 """The longest value in a line of text; some values come from tables or servers."""

@@ -11,10 +11,10 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from penstock.proto.errors import PenstockError
+from penstock.proto.value_classes import dataclass
 
 T = TypeVar("T")
 

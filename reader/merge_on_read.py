@@ -7,13 +7,14 @@ This module connects `log.scanner` and `merge` with the base file. `read_split` 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.splits import WholeFile
+from penstock.proto.value_classes import dataclass
 from penstock.reader.base.decoded_size import joined_keys
 from penstock.reader.base.row_group_stats import RowGroupFilter
 from penstock.reader.base.split_file import OpenBase

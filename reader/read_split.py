@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from penstock.proto.errors import ConfigurationError, InvariantViolation, Schema
 from penstock.proto.model.changes import ChangesOf, GroupChanges
 from penstock.proto.model.hybrid import KafkaRange
 from penstock.proto.model.splits import FORMAT_VERSION, CustomMerge, Origin, RowGroupRun, Scan, Split, WholeFile
+from penstock.proto.value_classes import dataclass
 from penstock.reader.base.row_group_stats import RowGroupFilter, kept_by, range_of
 from penstock.reader.base.split_file import OpenBase, open_base
 from penstock.reader.kernels.choice import KERNELS
@@ -72,7 +73,7 @@ def read_split(
     """
     options = options or ReadOptions()
     if options.compiled is None:
-        options = replace(options, compiled=KERNELS.for_split(split))
+        options = replace(options, compiled=KERNELS.for_split(split), is_chosen=True)
     tally = tally or SplitTally()
     _check_version("scan", scan.format_version)
     _check_version("split", split.format_version)

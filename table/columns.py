@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Final
 
@@ -55,6 +54,8 @@ def _nearest(folded: str, available: Sequence[str]) -> str:
     if folded == COMPLETION_TIME:
         return "only a read with the option completionTime has it"
     by_folded = {candidate.lower(): candidate for candidate in available}
+    import difflib  # late: for error texts
+
     close = difflib.get_close_matches(folded[:_SHOWN_CHARS], by_folded, n=3, cutoff=0.6)
     if close:
         return f"did you mean {', '.join(by_folded[match] for match in close)}?"

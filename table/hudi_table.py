@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Mapping
 from copy import copy
-from typing import Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.positions import InstantTime
@@ -41,7 +41,6 @@ from penstock.table.timeline.archive_v2 import (
 from penstock.table.timeline.commit_cache import CommitCache, FileIdentity
 from penstock.table.timeline.commits import MAX_COMMIT_BYTES, CommitMetadata, parse_commit_lazily
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
-from penstock.table.timeline.services.clean_encoder import CleanPlan, parse_clean_plan
 from penstock.table.timeline.services.plans import (
     CleanMetadata,
     CompactionGroup,
@@ -51,8 +50,11 @@ from penstock.table.timeline.services.plans import (
     parse_requested_replace,
     parse_rollback,
 )
-from penstock.table.timeline.services.savepoints import Savepoint, parse_savepoint
 from penstock.table.timeline.settled_reads import read_when_complete
+
+if TYPE_CHECKING:
+    from penstock.table.timeline.services.clean_encoder import CleanPlan
+    from penstock.table.timeline.services.savepoints import Savepoint
 
 T = TypeVar("T")
 
@@ -231,11 +233,17 @@ class HudiTable:
 
     def clean_plan(self, instant: Instant) -> CleanPlan:
         """The plan of a clean in any state. Errors as `commit`; UnsupportedFeature as `parse_clean_plan`."""
+        from penstock.table.timeline.services.clean_encoder import (
+            parse_clean_plan,  # late, as below: reads rarely need it
+        )
+
         requested = self._requested(instant)
         return self._parsed(requested, lambda data: parse_clean_plan(data, requested, self._name))
 
     def savepoint(self, instant: Instant) -> Savepoint:
         """The metadata of a completed savepoint. Errors as `commit`."""
+        from penstock.table.timeline.services.savepoints import parse_savepoint
+
         return self._parsed(instant, lambda data: parse_savepoint(data, instant, self._name))
 
     def rolled_back(self, timeline: Timeline) -> frozenset[str]:

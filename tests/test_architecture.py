@@ -37,7 +37,7 @@ MAY_IMPORT = {
 """Room -> rooms that it may import. '' is the package's root."""
 LAYERS: dict[str, tuple[str, ...]] = {
     "proto": (
-        "errors logging v1",
+        "errors logging v1 value_classes",
         "model retry",
         "codec enumerator group_service options service_split_service write_service",
         "client",

@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Final
 
@@ -24,6 +24,7 @@ from penstock.engine.read_tasks import OpenedRead, ReadTask
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.reports import SplitReport
 from penstock.proto.options.registry import ParsedOptions
+from penstock.proto.value_classes import dataclass
 
 WAITING_BYTES: Final = 32 << 20
 """The most bytes of decoded batches that wait for the consumer. A batch has one or two MiB, small splits less."""

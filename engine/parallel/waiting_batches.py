@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import pyarrow as pa
+
+from penstock.proto.value_classes import dataclass
 
 
 @dataclass(slots=True)

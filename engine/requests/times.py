@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import TypeAlias
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Latest
+from penstock.proto.value_classes import dataclass
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.zones import named_zone
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from penstock.proto.value_classes import dataclass
 from penstock.table.config.properties import PROPERTIES_FILE
 from penstock.table.hudi_table import HudiTable
 

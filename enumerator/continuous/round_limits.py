@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from penstock.enumerator.planning.commit_order import (
     completed_in_order,
@@ -15,6 +14,7 @@ from penstock.enumerator.planning.commit_order import (
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.model.positions import CommitRange, InstantTime, Position
 from penstock.proto.model.queries import NO_LIMITS, RoundLimits
+from penstock.proto.value_classes import dataclass
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
 from penstock.table.timeline.instants import Instant
 

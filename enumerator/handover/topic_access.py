@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.hybrid import Hybrid, KafkaAccess
+from penstock.proto.value_classes import dataclass
 
 if TYPE_CHECKING:
     from penstock.enumerator.planning.annotate import EventTimeScan

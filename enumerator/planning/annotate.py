@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, Protocol
 
 from penstock.enumerator.log import log_event
@@ -44,6 +44,7 @@ from penstock.proto.model.splits import (
     Split,
     UnknownBounds,
 )
+from penstock.proto.value_classes import dataclass
 from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.column_stats import COLUMN_STATS
 from penstock.table.metadata.metadata_table import indexes

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby, islice
 
 from penstock.proto.errors import ConfigurationError, PositionExpired, StateVersionError
 from penstock.proto.model.positions import EARLIEST, WHOLE_INSTANT, CommitRange, InstantTime, Position
 from penstock.proto.model.queries import Latest, RangeQuery
+from penstock.proto.value_classes import dataclass
 from penstock.table.files.slices import GroupId
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata, WriteStat

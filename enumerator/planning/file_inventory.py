@@ -7,13 +7,14 @@ inventory, so that an answer that needs it fails instead of returning fewer rows
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import FileRef, LogWrite
+from penstock.proto.value_classes import dataclass
 from penstock.table.bootstrap.index import METADATA_BOOTSTRAP
 from penstock.table.files.external_names import is_external, stored_path
 from penstock.table.files.names import BaseName, LogName, parse_file_name

@@ -12,11 +12,12 @@ the base file, which did not exist yet. Hudi, which lists folders, reads them to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.errors import CorruptFile, PositionExpired
+from penstock.proto.value_classes import dataclass
 from penstock.table.files.names import BaseName, parse_file_name
 from penstock.table.files.slices import (
     CommittedInstants,

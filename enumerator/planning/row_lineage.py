@@ -9,13 +9,14 @@ as values; `slice_planner` turns the slices into splits, and the reader reads th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from penstock.enumerator.planning.selection import RESCALE, Selection, needs_lineage
 from penstock.enumerator.planning.table_state import TableState
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import Exclusions, RowsOf
+from penstock.proto.value_classes import dataclass
 from penstock.table.files.slices import (
     DataFile,
     FileSlice,

@@ -7,7 +7,6 @@ columns and options that Hudi or this build cannot read.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -30,6 +29,7 @@ from penstock.proto.model.splits import (
     Split,
     VisibleInstants,
 )
+from penstock.proto.value_classes import dataclass
 from penstock.table.bootstrap.index import INDEX_FILE, bootstrap_base_path
 from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH
 from penstock.table.columns import resolve_column

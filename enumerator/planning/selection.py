@@ -7,7 +7,7 @@ that a query needs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from penstock.enumerator.planning.commit_order import (
     Cut,
@@ -33,6 +33,7 @@ from penstock.proto.model.queries import (
     TopicRanges,
 )
 from penstock.proto.model.splits import AllRows, RowsOf
+from penstock.proto.value_classes import dataclass
 from penstock.table.files.slices import Everything, GroupId, OrderedBefore, OrderedUpTo, RequestedUpTo, View
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata, WriteStat

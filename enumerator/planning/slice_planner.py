@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import attrgetter
 from typing import Final
 
@@ -23,6 +23,7 @@ from penstock.enumerator.planning.split_ids import slice_id
 from penstock.enumerator.planning.table_state import TableState
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import Origin, RowLineage, Scan, Split
+from penstock.proto.value_classes import dataclass
 from penstock.table.files.names import LogName
 from penstock.table.files.slices import (
     DataFile,

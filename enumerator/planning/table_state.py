@@ -6,7 +6,6 @@ The schema's JSON and the filter's text are parsed once, during discovery. Plann
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ from penstock.enumerator.planning.event_time.bounds import EventTimeColumn
 from penstock.enumerator.planning.selection import Selection, TimelineFacts
 from penstock.proto.model.positions import CompletionTimes, InstantTime
 from penstock.proto.model.queries import PlanRequest
+from penstock.proto.value_classes import dataclass
 from penstock.table.config.properties import TableProperties
 from penstock.table.files.slices import CommittedInstants, DataFile, GroupId
 from penstock.table.schema.arrow import arrow_schema

@@ -8,8 +8,10 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
+
+from penstock.proto.value_classes import dataclass
 
 if TYPE_CHECKING:  # a read that is no stream has these caches too, and needs none of these modules
     from penstock.enumerator.continuous.change_probe import TableFingerprint

@@ -11,8 +11,9 @@ import os
 import select
 import struct
 import sys
-from dataclasses import dataclass
 from typing import Final
+
+from penstock.proto.value_classes import dataclass
 
 CREATED: Final = 0x100
 WRITTEN: Final = 0x8

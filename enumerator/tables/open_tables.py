@@ -19,9 +19,7 @@ from penstock.enumerator.streams.plan_cache import AnswerKey, KnownAnswer, LruCa
 from penstock.enumerator.tables.shared_plans import SharedPlans
 from penstock.enumerator.tables.table_watch import CallLooks, TableWatch
 from penstock.enumerator.tables.timeline_pages import timeline_page
-from penstock.enumerator.tables.timeline_watcher import FolderEvents, TimelineWatcher
 from penstock.kafka.factory import open_topic
-from penstock.kafka.protocols import OpenTopic
 from penstock.proto.errors import CorruptFile, StorageError, TableNotFound
 from penstock.proto.model.hybrid import Hybrid, KafkaAccess
 from penstock.proto.model.positions import EARLIEST, Position
@@ -35,6 +33,8 @@ from penstock.table.timeline.settled_reads import read_current
 
 if TYPE_CHECKING:
     from penstock.enumerator.streams.stream_planner import StreamPlanner
+    from penstock.enumerator.tables.timeline_watcher import FolderEvents
+    from penstock.kafka.protocols import OpenTopic
     from penstock.proto.model.streams import NextBatch, StreamPoint, StreamScope, StreamStart
 
 MAX_TABLES: Final = 10_000
@@ -85,6 +85,8 @@ class OpenTables:
     def follow_changes(self, open_events: Callable[[], FolderEvents | None]) -> Callable[[], None]:
         """Watches the timelines on local disks at which streams look from now on, for `wait_for_change`. Returns the
         function that ends this. `open_events`: see `TimelineWatcher`."""
+        from penstock.enumerator.tables.timeline_watcher import TimelineWatcher  # late: few processes watch
+
         watcher = TimelineWatcher(open_events, self._watch.changed)
         self._watch.follow = watcher.follow
         return watcher.close

@@ -6,12 +6,11 @@ registry for names and tables, and never keep a list of their own: `subscribe` r
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fnmatch import translate
 from types import MappingProxyType
 from typing import Final
@@ -21,6 +20,7 @@ from penstock.enumerator.visibility import EVERYTHING, may_use
 from penstock.proto.errors import ConfigurationError, TableNotFound
 from penstock.proto.model.queries import is_pattern
 from penstock.proto.model.splits import Plan
+from penstock.proto.value_classes import dataclass
 from penstock.table.storage.filesystem import redacted_uri, uri_without_credentials
 
 MAX_TABLES: Final = 10_000
@@ -251,6 +251,8 @@ def _unknown(table: str, names: tuple[str, ...]) -> str:
     """The text for an unknown table. It names only tables that the caller may read."""
     may = may_use()
     readable = names if may is EVERYTHING else tuple(name for name in names if may("read", name, ""))
+    import difflib  # late: for error texts
+
     near = difflib.get_close_matches(table[:200], readable[:1000], n=1)
     hint = f" (did you mean {redacted_uri(near[0])!r}?)" if near else ""
     known = ", ".join(map(redacted_uri, readable[:20])) + (", …" if len(readable) > 20 else "")

@@ -7,13 +7,14 @@ holds. Losing an entry costs time only.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from penstock.enumerator.streams.plan_cache import LruCache
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.splits import Plan
+from penstock.proto.value_classes import dataclass
 from penstock.table.config.properties import TableProperties
 from penstock.table.hudi_table import HudiTable
 from penstock.table.timeline.active import Timeline

@@ -10,12 +10,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from penstock.enumerator.call_waits import Wait, call_wait
 from penstock.enumerator.continuous.change_probe import TableFingerprint
 from penstock.proto.errors import StorageError
+from penstock.proto.value_classes import dataclass
 from penstock.table.storage.filesystem import redacted_uri
 
 WHOLE_INTERVAL: Final[Callable[[], float]] = lambda: 1.0  # noqa: E731

@@ -12,7 +12,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from penstock.enumerator.catalog_events import TimelinesWatched
@@ -20,6 +19,7 @@ from penstock.enumerator.clocks import monotonic_ms
 from penstock.enumerator.log import log_event
 from penstock.enumerator.tables.inotify import CREATED, FOLDER_GONE, MOVED_IN, OVERFLOW, WRITTEN, FolderEvent
 from penstock.proto.errors import PenstockError
+from penstock.proto.value_classes import dataclass
 from penstock.table.storage.filesystem import open_folder, uri_scheme
 
 MAX_WATCHES: Final = 10_000

@@ -6,11 +6,12 @@ The source of a step's changes is one of the classes in `ChangeSource`; a new so
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from penstock.proto.model.files import FileRef, SliceFiles
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.value_classes import dataclass
 
 
 class ChangeFormat(StrEnum):

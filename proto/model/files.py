@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

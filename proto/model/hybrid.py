@@ -8,12 +8,13 @@ resolved in `penstock.enumerator.handover`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import InstantTime, Position
+from penstock.proto.value_classes import dataclass
 
 ClientConfig = tuple[tuple[str, str], ...]
 """Settings of a Kafka client: (name, value) pairs, sorted by name."""

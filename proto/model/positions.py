@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.value_classes import dataclass
 
 _DIGITS = re.compile(r"[0-9]{1,24}")
 

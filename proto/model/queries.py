@@ -5,7 +5,7 @@ A new kind is a new class in `Query`; code that matches on it then fails the typ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
@@ -13,6 +13,7 @@ from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.hybrid import Hybrid, KafkaRange
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.splits import DeleteMarker
+from penstock.proto.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

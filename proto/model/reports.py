@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.proto.model.splits import Scan, Split
+from penstock.proto.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

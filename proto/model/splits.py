@@ -6,7 +6,6 @@ that it does not support. Event times are in UTC microseconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.model.changes import ChangesOf, GroupChanges
@@ -14,6 +13,7 @@ from penstock.proto.model.files import FileRef as FileRef
 from penstock.proto.model.files import LogWrite as LogWrite
 from penstock.proto.model.hybrid import KafkaRange, TopicRecords
 from penstock.proto.model.positions import CommitRange, CompletionTimes, InstantTime
+from penstock.proto.value_classes import dataclass
 
 FORMAT_VERSION: Final = 6
 """The highest version that this release writes, that of scans of a bootstrapped table. It decodes every version from 1;

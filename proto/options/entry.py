@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from penstock.proto.options.types import Duration, OptionType
+from penstock.proto.value_classes import dataclass
 
 OptionValue = str | int | bool | tuple[str, ...] | None
 

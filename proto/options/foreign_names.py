@@ -9,7 +9,6 @@ readers. `foreign_values` translates the values.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
@@ -29,6 +28,7 @@ from penstock.proto.options.foreign_values import (
     view_type,
     whole_instant,
 )
+from penstock.proto.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

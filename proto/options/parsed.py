@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.proto.model.access import ServerAccess
 from penstock.proto.model.hybrid import ClientConfig
 from penstock.proto.retry import RetryPolicy
+from penstock.proto.value_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

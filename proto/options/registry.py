@@ -8,7 +8,6 @@ could lose a row has no default.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Final
@@ -380,6 +379,8 @@ def _misspelt(environment: Mapping[str, str]) -> list[str]:
     warnings: list[str] = []
     for name in sorted(environment):
         if name.startswith("PENSTOCK_") and name not in known:
+            import difflib  # late: for error texts
+
             close = difflib.get_close_matches(name, known, n=1, cutoff=0.9)
             warnings += [f"environment variable {name} is not read: did you mean {close[0]}?"] if close else []
     return warnings

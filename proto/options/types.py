@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import datetime
-import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.access import checked_address
+from penstock.proto.value_classes import dataclass
 
 MAX_TEXT: Final = 65_536
 """The longest value of an option, in characters; filters are the longest values."""
@@ -321,6 +320,8 @@ def _unique_pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def nearest(name: str, known: Iterable[str]) -> str:
     """`: did you mean X?` for the text of an error, '' if no known name is similar."""
     by_plain = {plain_spelling(candidate): candidate for candidate in known}
+    import difflib  # late: for error texts
+
     close = difflib.get_close_matches(plain_spelling(name), by_plain, n=1, cutoff=0.6)
     return f": did you mean {by_plain[close[0]]}?" if close else ""
 

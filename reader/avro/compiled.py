@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import mmap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.proto.value_classes import dataclass
 from penstock.reader.avro.arrays import BadRecord, BadValue, booleans, decimals, floats, integers, symbols, texts
 from penstock.reader.avro.nested import Cells, NestedColumns, no_cells
 from penstock.reader.avro.plan import NARROW, SMALL, TEXT, KernelPlan, Lane, plan_kernel, skipping

@@ -20,6 +20,7 @@ from penstock.reader.avro.compiled import CompiledReader, StructureCheck, TextBu
 from penstock.reader.avro.fallback import FallbackReader
 from penstock.reader.kernels import avro as kernel
 from penstock.reader.kernels.deletes import decode_delete_list
+from penstock.reader.split.emit import CHUNK_BYTES, CHUNK_ROWS
 from penstock.reader.values.widening import HUDI_TOO, NotExact, widened
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.deletes import decode_deletes
@@ -38,8 +39,6 @@ from penstock.table.schema.avro import (
 )
 from penstock.table.schema.compatibility import Promoted, Refused, compatible, missing_column
 
-CHUNK_ROWS: Final = 8192
-CHUNK_BYTES: Final = 16 << 20
 FALLBACK_CHUNK_BYTES: Final = 2 << 20
 """Fewer bytes for fastavro: each byte may become a Python object."""
 

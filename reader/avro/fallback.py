@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import fastavro
 import numpy as np
 import pyarrow as pa
 
+from penstock.proto.value_classes import dataclass
 from penstock.reader.avro.arrays import BadRecord, BadValue, booleans, decimals, floats, integers, symbols, texts
 from penstock.table.arrow_arrays import arrow_array
 from penstock.table.schema.arrow import arrow_type

@@ -8,12 +8,12 @@ limits of items are known before the cells are made, so that memory is bounded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.proto.value_classes import dataclass
 from penstock.reader.avro.arrays import booleans, decimals, floats, integers, symbols, texts
 from penstock.reader.avro.plan import NARROW, SKIPPED_LEVEL, SMALL, WIDE, KernelPlan, NestedValue
 from penstock.reader.kernels import avro as kernel

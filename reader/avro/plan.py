@@ -7,12 +7,12 @@ and steps, `compiled` passes lanes to Arrow, `nested` the cells of nested values
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.proto.value_classes import dataclass
 from penstock.reader.kernels import avro as kernel
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import (

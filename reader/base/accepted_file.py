@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from penstock.proto.value_classes import dataclass
 from penstock.table.parquet.pages import ChunkPages
 
 _MOST_LEAVES: Final = 512

@@ -8,7 +8,7 @@ by their number in the file. Sources: Hudi `HoodieBootstrapRecordIterator`, `Hoo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Final
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.splits import RowGroupRun, WholeFile
+from penstock.proto.value_classes import dataclass
 from penstock.reader.base.decoded_size import joined_keys
 from penstock.reader.base.file import BaseFile
 from penstock.reader.base.row_group import BaseRowGroup

@@ -6,12 +6,12 @@ Pure decisions over a Parquet file's schema. Units are compared by their Avro na
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
 from penstock.proto.errors import SchemaMismatch
+from penstock.proto.value_classes import dataclass
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import (
     ArrayType,

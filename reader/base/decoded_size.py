@@ -8,7 +8,6 @@ expanded a few rows at a time. `file` does the reading.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from penstock.proto.value_classes import dataclass
 from penstock.reader.split.emit import TARGET_ROWS, BatchSize
 from penstock.reader.values.dictionary_text import NO_INDICES, is_encoded, longest_bytes
 from penstock.table.arrow_arrays import arrow_array, numpy_array

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
@@ -14,8 +14,6 @@ from penstock.proto.model.splits import FileRef, RowGroupRun, WholeFile
 from penstock.reader.base.checked_file import CheckedFile
 from penstock.reader.base.columns import ColumnSource, Missing, Stored, Widened, column_sources, unchanged_columns
 from penstock.reader.base.decoded_size import joined_keys, pieces
-from penstock.reader.base.legacy_calendar import CalendarRebase
-from penstock.reader.base.legacy_zones import UnknownZone
 from penstock.reader.base.row_group import BaseRowGroup
 from penstock.reader.base.row_group_stats import RowGroupBounds
 from penstock.reader.split.emit import BatchSize
@@ -30,10 +28,13 @@ from penstock.reader.values.dictionary_text import (
 )
 from penstock.reader.values.widening import HUDI_TOO, NotExact, widened
 from penstock.table.parquet.checks import ParquetError, is_storage_failure
-from penstock.table.parquet.legacy_calendar import legacy_calendar
+from penstock.table.parquet.legacy_calendar import LegacyCalendar, legacy_calendar
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import ColumnMapping
 from penstock.table.storage.filesystem import Storage, is_local
+
+if TYPE_CHECKING:
+    from penstock.reader.base.legacy_calendar import CalendarRebase
 
 _FAILURES: Final = (
     pa.ArrowInvalid,
@@ -101,7 +102,7 @@ class BaseFile:
             sources = column_sources(schema, physical, record, columns_read, self._where, names)
             self._encode(schema, sources, may_be_encoded)
             self._calendar = legacy_calendar(self.footer) if calendars else None
-            self._rebase = CalendarRebase(self._calendar, schema, physical) if self._calendar is not None else None
+            self._rebase = None if self._calendar is None else _calendar_rebase(self._calendar, schema, physical)
         except BaseException:
             self._parquet.close()
             raise
@@ -237,6 +238,8 @@ class BaseFile:
     def _rebased(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
         if self._rebase is None:
             return decoded
+        from penstock.reader.base.legacy_zones import UnknownZone  # late, as below
+
         try:
             return self._rebase.rebased(decoded)
         except UnknownZone as error:
@@ -319,3 +322,9 @@ class BaseFile:
         )
         error.is_gone = True
         return error
+
+
+def _calendar_rebase(calendar: LegacyCalendar, schema: pa.Schema, physical: Sequence[str]) -> CalendarRebase:
+    from penstock.reader.base.legacy_calendar import CalendarRebase  # late: few files have the legacy calendar
+
+    return CalendarRebase(calendar, schema, physical)

@@ -7,11 +7,12 @@ and 4.3), which Spark uses whatever time zone database its JVM has; a machine's 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import numpy as np
+
+from penstock.proto.value_classes import dataclass
 
 
 class UnknownZone(ValueError):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
 
+from penstock.proto.value_classes import dataclass
 from penstock.reader.split.emit import BatchSize
 
 

@@ -13,7 +13,6 @@ inside no list or map.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.proto.model.splits import RowsOf, Scan
+from penstock.proto.value_classes import dataclass
 from penstock.reader.base.columns import ColumnSource, Missing, Stored
 from penstock.reader.split.partition_columns import PartitionConstants
 from penstock.reader.split.read_schema import COMMIT_TIME, ReadSchema

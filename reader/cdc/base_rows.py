@@ -153,7 +153,7 @@ class SharedBases:
         keys = self._keys(base, step, keys_of_step, again=again)
         selecting = None
         if keys is not None:
-            table, _ = number_keys(keys[0], compiled=context.options.by_kernels)
+            table, _ = number_keys(keys[0], compiled=context.options.matching)
             selecting = _Selecting(Selection(table, keys[1]))
             while len(self._selections) >= _SELECTIONS:
                 del self._selections[next(iter(self._selections))]

@@ -136,7 +136,7 @@ class _Comparison:
                 pending = []
         if pending:
             absent.append(self._absent(pending, after))
-        keys, _ = number_keys(absent, compiled=self.states.context.options.by_kernels)
+        keys, _ = number_keys(absent, compiled=self.states.context.options.matching)
         for batch in self.states.before(before, self.columns):
             rows = keys.match(batch.column(RECORD_KEY), 0).rows
             if len(rows):
@@ -157,7 +157,7 @@ class _Comparison:
 
     def _absent(self, keys: list[pa.Array], after: SliceFiles) -> pa.Array:
         """The keys that the state after does not have."""
-        table, numbers = number_keys(keys, compiled=self.states.context.options.by_kernels)
+        table, numbers = number_keys(keys, compiled=self.states.context.options.matching)
         seen = np.zeros(table.count, bool)
         for batch in self.states.after(after, (RECORD_KEY,)):
             seen[table.match(batch.column(RECORD_KEY), 0).numbers] = True

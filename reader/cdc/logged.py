@@ -233,7 +233,7 @@ class _Decoding:
                 "requires one: the mode was changed since; use cdcFormat on a later range, or restore the mode"
             )
         changed_keys = self.keys().filter(pa.array(has))
-        keys, numbers = number_keys([changed_keys], compiled=states.context.options.by_kernels)
+        keys, numbers = number_keys([changed_keys], compiled=states.context.options.matching)
         columns = tuple(dict.fromkeys((*self.changes.columns, RECORD_KEY)))
         scan = states.before_scan(columns) if side == "before" else states.after_scan(columns)
         again = self.again or len(set(looked_up_bases(states.step))) < len(looked_up_bases(states.step))

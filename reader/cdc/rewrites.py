@@ -114,4 +114,4 @@ def _within(keys: Iterator[pa.Array], most_bytes: int) -> list[pa.Array] | None:
 
 
 def _numbered(states: States, keys: Iterable[pa.Array]) -> OwnKeys:
-    return OwnKeys(*number_keys(list(keys), compiled=states.context.options.by_kernels))
+    return OwnKeys(*number_keys(list(keys), compiled=states.context.options.matching))

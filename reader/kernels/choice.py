@@ -22,6 +22,11 @@ WHOLE_FILE_COST: Final = 128
 """The bytes as which such a file counts. The checks of 2,000 of them take as long as the loading of the kernels."""
 BASE_BYTES_FOR_ONE: Final = 128
 """Bytes of a base file that count as one byte of a log: only their keys are compared with the log's."""
+LOOKED_UP_KEYS: Final = 10 << 20
+"""The keys that a process looks up by Arrow functions where no other work needs kernels: 0.2 s of processor time more
+than by the kernel, half of what its loading takes."""
+KNOWN_KEY_COST: Final = 8
+"""The look-ups as which each key of a log counts: Arrow builds its table again for every call."""
 
 
 def kernels_are_loaded() -> bool:
@@ -33,16 +38,26 @@ class KernelChoice:
     """The choices of a process, each final for its split."""
 
     def __init__(self, are_loaded: Callable[[], bool] = kernels_are_loaded) -> None:
-        self._are_loaded, self._left_bytes = are_loaded, SLOW_BYTES
+        self._are_loaded, self._left_bytes, self._left_keys = are_loaded, SLOW_BYTES, LOOKED_UP_KEYS
 
     def for_split(self, split: Split) -> bool:
         """Whether the split is read by the kernels: the others have read enough, or the kernels are loaded."""
-        if self._are_loaded():
+        return self._are_loaded() or self.for_bytes(slow_bytes(split))
+
+    def for_bytes(self, size_bytes: int) -> bool:
+        """Whether so many bytes of records are decoded by the kernels, in a split that may use them."""
+        if self._are_loaded() or size_bytes > self._left_bytes:
             return True
-        cost = slow_bytes(split)
-        if cost > self._left_bytes:
+        self._left_bytes -= size_bytes  # without a lock: threads that meet here read some more bytes without kernels
+        return False
+
+    def for_keys(self, known: int, looked_up: int) -> bool:
+        """Whether keys are looked up among `known` ones by the kernel, in a split that may use kernels. Records in
+        Parquet need no other one."""
+        cost = KNOWN_KEY_COST * known + looked_up
+        if self._are_loaded() or cost > self._left_keys:
             return True
-        self._left_bytes -= cost  # without a lock: threads that meet here read some more bytes without kernels
+        self._left_keys -= cost  # without a lock, as above
         return False
 
 

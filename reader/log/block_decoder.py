@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
-from penstock.reader.avro.decoder import AvroDecoder, record_bounds
+from penstock.proto.value_classes import dataclass
 from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.file_bytes import LogFiles, LogParts
-from penstock.reader.log.hfile_block import HFileBlock, lacks_keys
 from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.shared_log import rows_at
@@ -24,6 +23,10 @@ from penstock.table.log.blocks import BlockKind
 from penstock.table.log.delete_list import DeleteListDecoder
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
 from penstock.table.schema.history import HistoryField
+
+if TYPE_CHECKING:
+    from penstock.reader.avro.decoder import AvroDecoder
+    from penstock.reader.log.hfile_block import HFileBlock
 
 JOINED_BYTES: Final = 1 << 20
 """The most bytes of several blocks, from the first to the last record of each, that are decoded at once."""
@@ -64,6 +67,8 @@ class BlockDecoder:
             count = self._parquet(counted).num_rows() if is_parquet else len(self._hfile(counted).keys)
             numbers = np.arange(count, dtype=np.int64)
             return numbers, numbers
+        from penstock.reader.avro.decoder import record_bounds  # late, as below: many logs are in Parquet
+
         block, data = counted.block, self._files.data(counted.log)
         return record_bounds(data, counted.place, block.content_start, block.content_end, compiled=self._compiled)
 
@@ -90,6 +95,8 @@ class BlockDecoder:
             yield from self._parquet(counted).decode(columns, begin)
             return
         if counted.block.kind is BlockKind.HFILE_DATA:
+            from penstock.reader.log.hfile_block import lacks_keys
+
             block, numbers = self._hfile(counted), begin
             batches = self._avro(counted, columns, block.records, block.begins[numbers], block.ends[numbers])
             has_keys = not lacks_keys(self.writer(counted), columns)
@@ -203,6 +210,8 @@ class BlockDecoder:
         return written
 
     def _hfile(self, counted: CountedBlock) -> HFileBlock:
+        from penstock.reader.log.hfile_block import HFileBlock  # late: few logs have such blocks
+
         return HFileBlock.read(self._content(counted), counted.place)
 
     def _content(self, counted: CountedBlock) -> pa.Buffer:
@@ -218,6 +227,8 @@ class BlockDecoder:
         writer = self.writer(counted)
         known = self._decoders.get((id(writer), columns))
         if known is None:
+            from penstock.reader.avro.decoder import AvroDecoder
+
             known = AvroDecoder(writer, columns, self._schema.record, compiled=self._compiled, where=str(counted.place))
             self._decoders[id(writer), columns] = known
         return known

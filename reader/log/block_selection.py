@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.errors import CorruptBlock
 from penstock.proto.model.splits import VisibleInstants
+from penstock.proto.value_classes import dataclass
 from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import RowsOf, VisibleInstants
+from penstock.proto.value_classes import dataclass
 from penstock.reader.log.block_selection import CountedBlock, CountedBlocks
 from penstock.reader.log.damage import whole_blocks
 from penstock.reader.log.file_bytes import LogFiles

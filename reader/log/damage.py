@@ -16,8 +16,6 @@ import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, FormatError
 from penstock.proto.model.splits import FileRef, Scan
-from penstock.reader.avro.decoder import record_bounds
-from penstock.reader.log.hfile_block import HFileBlock
 from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.reader.split.context import SplitContext
 from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock
@@ -139,10 +137,14 @@ def _records(block: LogBlock, data: pa.Buffer, place: BlockPlace, record: Record
     start, end = block.content_start, block.content_end
     match block.kind:
         case BlockKind.AVRO_DATA:
+            from penstock.reader.avro.decoder import record_bounds  # late: many logs are in Parquet
+
             return len(record_bounds(data, place, start, end, compiled=False)[0])
         case BlockKind.PARQUET_DATA:
             return ParquetBlock(data.slice(start, end - start), place, place.table, record).num_rows()
         case BlockKind.HFILE_DATA:
+            from penstock.reader.log.hfile_block import HFileBlock  # late: few logs have such blocks
+
             return len(HFileBlock.read(data.slice(start, end - start), place).keys)
         case BlockKind.DELETE:
             return len(decode_deletes(memoryview(data)[start:end], place))

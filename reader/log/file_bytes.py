@@ -6,7 +6,6 @@ Bytes are held only while the log is decoded, and only where reading them again 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.splits import FileRef
+from penstock.proto.value_classes import dataclass
 from penstock.reader.split.shared_log import SharedLog
 from penstock.reader.values.memory_pool import return_unused
 from penstock.table.storage.filesystem import Storage, is_local

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, CorruptFile, InvariantViolation, OutOfMemory
 from penstock.proto.model.splits import FileRef, WholeFile
-from penstock.reader.avro.decoder import CHUNK_BYTES, CHUNK_ROWS
+from penstock.proto.value_classes import dataclass
 from penstock.reader.base.file import BaseFile
-from penstock.reader.split.emit import BatchSize
+from penstock.reader.split.emit import CHUNK_BYTES, CHUNK_ROWS, BatchSize
 from penstock.table.arrow_arrays import arrow_array
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.schema.avro import RecordSchema

@@ -8,7 +8,7 @@ returns, no raw bytes are held.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, PenstockError
 from penstock.proto.model.splits import CustomMerge, EventTimeOrdering, WholeRecords
+from penstock.proto.value_classes import dataclass
 from penstock.reader.log.block_decoder import BlockDecoder, BlockRecords, compiled_decoder
 from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.counted import counted_blocks
@@ -108,7 +109,6 @@ class _LogReader:
     def __init__(self, files: LogFiles, context: SplitContext) -> None:
         self._files, self._context = files, context
         self._scan, self._split, self._schema = context.scan, context.split, context.schema
-        self._compiled = context.options.by_kernels
         self._blocks = BlockDecoder(files, context)
         self._marks_held = False
 
@@ -219,7 +219,7 @@ class _LogReader:
             if positions is not None:
                 where = f"table {self._scan.table}: base file {self._split.base.path}"
                 return number_positions(positions, first_pass.keys, where)
-        return number_keys(first_pass.keys, compiled=self._compiled)
+        return number_keys(first_pass.keys, compiled=self._context.options.matching)
 
     def _first_pass(self, blocks: Iterable[CountedBlock], columns: tuple[str, ...], *, keep_rows: bool) -> _FirstPass:
         first_pass = _FirstPass()
@@ -253,7 +253,8 @@ class _LogReader:
     def _add_deletes(self, counted: CountedBlock, first_pass: _FirstPass) -> None:
         block = counted.block
         content = memoryview(self._files.data(counted.log))[block.content_start : block.content_end]
-        deletes = decode_deletes(content, counted.place, compiled_decoder() if self._compiled else decode_delete_list)
+        by_kernel = self._context.options.decodes_by_kernels(len(content))
+        deletes = decode_deletes(content, counted.place, compiled_decoder() if by_kernel else decode_delete_list)
         if not len(deletes):
             return
         kinds = np.full(len(deletes), RecordKind.DEFAULT_DELETE, np.uint8)

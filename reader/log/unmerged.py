@@ -33,7 +33,8 @@ def unmerged_records(context: SplitContext) -> Iterator[pa.RecordBatch]:
                 yield from decoder.decode(counted, schema.stored, *decoder.bounds(counted))
                 continue
             content = memoryview(files.data(counted.log))[counted.block.content_start : counted.block.content_end]
-            decode_list = compiled_decoder() if context.options.by_kernels else decode_delete_list
+            by_kernel = context.options.decodes_by_kernels(len(content))
+            decode_list = compiled_decoder() if by_kernel else decode_delete_list
             keys = decode_deletes(content, counted.place, decode_list).keys
             columns = [_of_delete(name, keys, stored) for name in stored.names]
             yield pa.RecordBatch.from_arrays(columns, schema=stored)

@@ -12,11 +12,10 @@ Which record wins is decided by the rule of `merge.fold`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from penstock.proto.model.splits import CommitTimeOrdering, OrderingMode
+from penstock.proto.value_classes import dataclass
 from penstock.reader.merge.fold import RecordKind
 
 

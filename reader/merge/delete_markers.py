@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import decimal
 import re
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.splits import DeleteMarker, Scan
+from penstock.proto.value_classes import dataclass
 from penstock.table.arrow_arrays import arrow_array, arrow_scalar, numpy_array, true_rows
 from penstock.table.schema.avro import OPERATION, AvroType, Decimal, EnumType, Fixed, Primitive, RecordSchema
 

@@ -7,13 +7,13 @@ work on whole columns. `gaps` decides what a gap is, `chains` and `stream` decid
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.proto.value_classes import dataclass
 from penstock.reader.merge.chains import Chains
 from penstock.reader.merge.gaps import HELD, Gaps
 from penstock.reader.merge.log_rows import LogRows

@@ -14,12 +14,12 @@ The ranks define how a null value compares (`merge.ordering`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, OrderingMode
+from penstock.proto.value_classes import dataclass
 
 
 class RecordKind(IntEnum):

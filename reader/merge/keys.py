@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
@@ -16,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptBlock, FormatError
+from penstock.proto.value_classes import dataclass
+from penstock.reader.kernels.choice import KernelChoice
 from penstock.table.arrow_arrays import arrow_array, numpy_array
 
 MAX_RECORDS: Final = 2**31 - 1
@@ -87,12 +88,13 @@ def number_positions(
 
 
 def number_keys(
-    keys: Sequence[pa.Array], *, compiled: bool = True, hash_bits: int = _ALL_BITS
+    keys: Sequence[pa.Array], *, compiled: bool | KernelChoice = True, hash_bits: int = _ALL_BITS
 ) -> tuple[RecordTable, np.ndarray]:
     """The table of records by these keys (text, none null, in arrival order), and the int64 number of each record.
 
-    Two keys are equal if their bytes are equal. `compiled` selects the kernel; Arrow functions are slower and return
-    the same numbers. `hash_bits` is for tests: fewer bits force collisions. FormatError for more than 2^31-1 records.
+    Two keys are equal if their bytes are equal. `compiled` selects the kernel, or decides when the kernel is worth its
+    loading; Arrow functions are slower and return the same numbers. `hash_bits` is for tests: fewer bits force
+    collisions. FormatError for more than 2^31-1 records.
     """
     parts = [part.cast(pa.large_string()) for part in keys]
     joined = pa.chunked_array(parts, pa.large_string()).combine_chunks()
@@ -101,10 +103,12 @@ def number_keys(
             f"log of {len(joined)} records in one file slice: records are numbered in 32 bits, so that at most "
             f"{MAX_RECORDS} are merged; compact the table"
         )
-    if compiled:
+    choice = None if isinstance(compiled, bool) else compiled
+    if compiled if choice is None else choice.for_keys(len(joined), 0):
         return _number_compiled(joined, np.uint64(2**hash_bits - 1))
     encoded = joined.dictionary_encode()
-    return ArrowKeys(encoded.dictionary), numpy_array(encoded.indices).astype(np.int64)
+    table = ArrowKeys(encoded.dictionary) if choice is None else ChosenKeys(encoded.dictionary, choice)
+    return table, numpy_array(encoded.indices).astype(np.int64)
 
 
 def _number_compiled(keys: pa.LargeStringArray, keep: np.uint64) -> tuple[RecordTable, np.ndarray]:
@@ -172,6 +176,36 @@ class ArrowKeys:
     def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
         matches = self.match(keys.take(arrow_array(rows)), 0)
         return Matches(rows[matches.rows], matches.numbers)
+
+
+class ChosenKeys:
+    """`RecordTable` by Arrow functions, until the process has looked up so many keys that the kernel is worth its
+    loading."""
+
+    def __init__(self, distinct: pa.LargeStringArray, choice: KernelChoice) -> None:
+        self.count, self.keys = len(distinct), distinct
+        self._choice: KernelChoice | None = choice
+        self._table: RecordTable = ArrowKeys(distinct)
+
+    @property
+    def prefers_row_groups(self) -> bool:
+        return self._table.prefers_row_groups
+
+    def may_meet(self, first_row: int, rows: int) -> bool:
+        return self.count > 0
+
+    def match(self, keys: pa.Array, first_row: int) -> Matches:
+        return self._chosen(len(keys)).match(keys, first_row)
+
+    def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
+        return self._chosen(len(rows)).match_among(rows, keys, base_rows)
+
+    def _chosen(self, looked_up: int) -> RecordTable:
+        if self._choice is not None and self._choice.for_keys(self.count, looked_up):
+            # The keys are distinct, so that they keep their numbers.
+            self._table, _ = _number_compiled(self.keys, np.uint64(2**_ALL_BITS - 1))
+            self._choice = None
+        return self._table
 
 
 class PositionTable:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.proto.model.splits import CommitTimeOrdering, CustomMerge, EventTimeOrdering, Scan
+from penstock.proto.value_classes import dataclass
 from penstock.reader.merge.ordering import check_ordering_type
 from penstock.table.arrow_arrays import numpy_array
 from penstock.table.log.delete_list import ARRAY, INT, LONG, NULL, TIME_MICROS

@@ -8,13 +8,13 @@ inserts, in arrival order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.proto.model.reports import MergeOutcomes
+from penstock.proto.value_classes import dataclass
 from penstock.reader.merge.fold import LogFold, RecordKind
 from penstock.reader.merge.keys import Matches, RecordTable
 from penstock.reader.merge.log_rows import LogRows

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.splits import Scan, Split
+from penstock.proto.value_classes import dataclass
+from penstock.reader.kernels.choice import KERNELS, KernelChoice
 from penstock.reader.split.emit import BATCH_BYTES, BatchSize
 from penstock.reader.split.read_schema import ReadSchema
 from penstock.reader.split.report import SplitTally
@@ -26,11 +28,23 @@ class ReadOptions:
     functions do the same work."""
     mergers: tuple[tuple[str, str], ...] = ()
     """The functions that the user registered for custom mergers and payload classes (`merge.mergers.Mergers`)."""
+    is_chosen: bool = False
+    """Whether `compiled` is the choice of `kernels.choice`: then the kernels do only what they do faster with the time
+    to load them."""
 
     @property
     def by_kernels(self) -> bool:
         """Whether the compiled kernels are used, as they are without a choice."""
         return self.compiled is not False
+
+    @property
+    def matching(self) -> bool | KernelChoice:
+        """Whether keys are matched by the kernel, or what decides it."""
+        return KERNELS if self.is_chosen and self.by_kernels else self.by_kernels
+
+    def decodes_by_kernels(self, size_bytes: int) -> bool:
+        """Whether a list of deletes with so many bytes is decoded by the kernel."""
+        return self.by_kernels and (not self.is_chosen or KERNELS.for_bytes(size_bytes))
 
     def __post_init__(self) -> None:
         if not 1 <= self.batch_rows <= MAX_BATCH_ROWS:

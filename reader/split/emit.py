@@ -6,7 +6,6 @@ Ordinals count merged rows before any filter, so that a row keeps its ordinal wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NoReturn
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 from penstock.proto.errors import PositionExpired
 from penstock.proto.model.positions import COMPLETION_TIME
 from penstock.proto.model.splits import Exclusions, Origin, RowLineage, RowsOf, Scan, Split
+from penstock.proto.value_classes import dataclass
 from penstock.reader.split.completion import CompletionColumn
 from penstock.reader.split.filter import kept_rows
 from penstock.reader.split.partition_columns import PartitionConstants
@@ -27,6 +27,10 @@ from penstock.table.predicate.tree import columns_of
 
 BATCH_BYTES: Final = 16 << 20
 """About the most bytes of a batch, however wide its rows are."""
+CHUNK_ROWS: Final = 8192
+"""The most records of a log that are decoded at once."""
+CHUNK_BYTES: Final = 16 << 20
+"""Their most bytes."""
 
 _TARGET_BYTES: Final = 1 << 20
 TARGET_ROWS: Final = 8192

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import COMPLETION_TIME
 from penstock.proto.model.splits import CustomMerge, RowsOf, Scan
+from penstock.proto.value_classes import dataclass
 from penstock.reader.merge.delete_markers import DeleteMarkers, delete_markers
 from penstock.reader.merge.ordering_columns import OrderingColumns, ordering_columns
 from penstock.reader.values.record_keys import RECORD_KEY, STORED_KEY, KeyMaker, key_maker

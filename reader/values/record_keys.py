@@ -8,7 +8,6 @@ make the key.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import SchemaMismatch, TableError
+from penstock.proto.value_classes import dataclass
 from penstock.reader.values.java_text import float_texts
 from penstock.table.schema.avro import AvroType, Decimal, EnumType, Fixed, Primitive, RecordSchema, RecordType
 

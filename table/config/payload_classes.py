@@ -7,7 +7,7 @@ of a delete block counts only for classes that became a merge mode; otherwise a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from penstock.proto.model.splits import (
@@ -21,6 +21,7 @@ from penstock.proto.model.splits import (
     MergeMode,
     WholeRecords,
 )
+from penstock.proto.value_classes import dataclass
 
 _MODEL: Final = "org.apache.hudi.common.model."
 _UNAVAILABLE: Final = "__debezium_unavailable_value"

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from penstock.proto.errors import CorruptFile, TableError, TableNotFound, UnsupportedFeature
+from penstock.proto.value_classes import dataclass
 from penstock.table.config.java_properties import parse_properties
 from penstock.table.storage.filesystem import Storage, checked_path, redacted_uri
 

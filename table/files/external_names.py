@@ -8,11 +8,11 @@ The file keeps its own name and folder. Metadata (write stats, the metadata tabl
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from penstock.proto.errors import CorruptFile
+from penstock.proto.value_classes import dataclass
 from penstock.table.partitions.values import unescape
 from penstock.table.storage.filesystem import checked_path
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.proto.model.splits import FileRef
+from penstock.proto.value_classes import dataclass
 from penstock.table.files.names import BaseName, LogName
 
 GroupId = tuple[str, str]

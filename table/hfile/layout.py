@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
 from typing import Final
+
+from penstock.proto.value_classes import dataclass
 
 TRAILER_BYTES: Final = 4096
 """Size of the trailer at the end of every version 3 file."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock
+from penstock.proto.value_classes import dataclass
 from penstock.table.log.remote_bytes import RemoteBytes
 
 MAGIC: Final = b"#HUDI#"

@@ -6,7 +6,6 @@ Source: Hudi `HoodieDeleteBlock`, `DeleteRecord`. The reader merges the deletes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
+from penstock.proto.value_classes import dataclass
 from penstock.table.arrow_arrays import arrow_array
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.delete_list import (

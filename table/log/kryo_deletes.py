@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import datetime
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from penstock.proto.errors import CorruptBlock
+from penstock.proto.value_classes import dataclass
 from penstock.table.log.delete_list import (
     BOOLEAN,
     DATE,

@@ -10,11 +10,12 @@ in version 9 it may be wrong for files of older writers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
 from penstock.proto.errors import CorruptFile
+from penstock.proto.value_classes import dataclass
 from penstock.table.timeline.fields import Fields
 
 COLUMN_STATS: Final = "column_stats"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 
 from penstock.table.storage.filesystem import FileInfo, Storage, checked_path
 from penstock.table.storage.local_listing import LocalFolders
-from penstock.table.storage.local_writes import WritableStorage
+
+if TYPE_CHECKING:
+    from penstock.table.storage.local_writes import WritableStorage
 
 
 class FolderStorage(Storage):

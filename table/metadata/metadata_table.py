@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptFile, TableError
 from penstock.proto.model.splits import FileRef
+from penstock.proto.value_classes import dataclass
 from penstock.table.config.properties import META_FOLDER, TableProperties, load_properties
 from penstock.table.files.names import LogName
 from penstock.table.files.slices import (

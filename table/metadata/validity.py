@@ -7,9 +7,9 @@ first, and then in the data table. So the metadata table may be ahead; it lags o
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
+from penstock.proto.value_classes import dataclass
 from penstock.table.files.slices import CommittedInstants
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action

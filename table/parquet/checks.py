@@ -8,12 +8,12 @@ size statistics with other levels, and encrypted columns. `pages` checks page he
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.proto.value_classes import dataclass
 from penstock.table.parquet.thrift import BINARY, INTEGERS, LISTS, STRUCT, ThriftError, ThriftReader
 
 MAX_FILE_ROWS: Final = 2**40

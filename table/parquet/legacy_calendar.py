@@ -7,8 +7,9 @@ Also widens their statistics. `reader.base.legacy_calendar` rebases the values. 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from penstock.proto.value_classes import dataclass
 
 _VERSION: Final = b"org.apache.spark.version"
 _ZONE: Final = b"org.apache.spark.timeZone"

@@ -7,12 +7,12 @@ pyarrow does not check the sizes in a page header: it allocates two lengths of u
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from penstock.proto.value_classes import dataclass
 from penstock.table.parquet.checks import ParquetError
 from penstock.table.parquet.thrift import INTEGERS, STRUCT, ThriftError, ThriftReader
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
 
 from penstock.proto.errors import InvariantViolation
+from penstock.proto.value_classes import dataclass
 from penstock.table.predicate.literals import Op
 from penstock.table.predicate.tree import (
     And,

@@ -6,7 +6,6 @@ import datetime
 import math
 import re
 import struct
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -15,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.proto.errors import ConfigurationError
+from penstock.proto.value_classes import dataclass
 from penstock.table.arrow_arrays import arrow_scalar
 
 _MAX_EXPONENT: Final = 400

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 import pyarrow as pa
 
+from penstock.proto.value_classes import dataclass
 from penstock.table.predicate.literals import Op
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, TypeGuard
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch
+from penstock.proto.value_classes import dataclass
 
 META_COLUMNS: Final = (
     "_hoodie_commit_time",

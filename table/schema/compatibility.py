@@ -7,9 +7,9 @@ recorded with a wrong unit or with none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from penstock.proto.value_classes import dataclass
 from penstock.table.schema.avro import (
     ArrayType,
     AvroField,

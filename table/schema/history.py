@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch
+from penstock.proto.value_classes import dataclass
 from penstock.table.schema.avro import (
     MAX_DEPTH,
     MAX_FIELDS,

@@ -8,11 +8,12 @@ from __future__ import annotations
 import datetime
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from penstock.proto.errors import FormatError, InvariantViolation
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.value_classes import dataclass
 from penstock.table.config.properties import TableProperties
 from penstock.table.storage.filesystem import Storage, redacted_uri
 from penstock.table.storage.local_listing import FileVersion, file_versions

@@ -12,15 +12,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.proto.errors import ConfigurationError, CorruptFile, StorageError, UnsupportedFeature
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.value_classes import dataclass
 from penstock.table.config.properties import META_FOLDER, TableProperties
 from penstock.table.storage.filesystem import FileInfo, Storage, redacted_uri
-from penstock.table.timeline.archive_v1 import ArchiveEntry, archive_entries
 from penstock.table.timeline.archive_v2 import ARCHIVE_FILE, history_files, history_metadata
 from penstock.table.timeline.avro_container import single_record
 from penstock.table.timeline.commit_cache import FileIdentity
@@ -34,6 +34,9 @@ from penstock.table.timeline.services.plans import (
     parse_rollback,
     rollback_of,
 )
+
+if TYPE_CHECKING:
+    from penstock.table.timeline.archive_v1 import ArchiveEntry
 
 MAX_ARCHIVE_BYTES: Final = 1 << 30
 """Largest archive file of layout 1 that is read, in bytes."""
@@ -245,6 +248,8 @@ def _read_archive_file(
         data = storage.read_bytes(f"{folder}/{name}", MAX_ARCHIVE_BYTES)
     except FileNotFoundError as error:
         raise StorageError(f"{where} was deleted: archive files were merged; a retry may succeed") from error
+    from penstock.table.timeline.archive_v1 import archive_entries  # late: only tables of layout 1 have such files
+
     try:
         compactions: set[str] = set()
         entries = archive_entries(data, where)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from fastavro.types import Schema
 
 from penstock.proto.errors import CorruptFile
+from penstock.proto.value_classes import dataclass
 from penstock.table.log.blocks import Damage, SchemaBlock, read_schema_blocks
 from penstock.table.timeline.avro_container import checked_schema, single_datum
 from penstock.table.timeline.fields import Fields

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Final
 
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.value_classes import dataclass
 from penstock.table.arrow_arrays import numpy_array
 from penstock.table.config.properties import TableProperties
 from penstock.table.storage.filesystem import FileInfo, Storage, redacted_uri

@@ -10,7 +10,6 @@ import functools
 import io
 import json
 import struct
-from dataclasses import dataclass
 from typing import Final
 
 import fastavro
@@ -18,6 +17,7 @@ import fastavro.schema
 from fastavro.types import Schema
 
 from penstock.proto.errors import CorruptFile
+from penstock.proto.value_classes import dataclass
 
 MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.value_classes import dataclass
 from penstock.table.files.external_names import folder_of_partition, is_external
 from penstock.table.files.partitioned_stats import PartitionedStats, RawStat
 from penstock.table.timeline.avro_container import is_container, single_record

@@ -5,9 +5,9 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from penstock.proto.errors import CorruptFile
+from penstock.proto.value_classes import dataclass
 from penstock.table.parquet.checks import MAX_FILE_ROWS
 from penstock.table.storage.filesystem import checked_path, is_plain_path
 

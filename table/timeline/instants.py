@@ -6,13 +6,13 @@ Source: Hudi `InstantFileNameGeneratorV1/V2`, `InstantGeneratorV1/V2`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
 from penstock.proto.errors import FormatError
 from penstock.proto.model.positions import InstantTime
+from penstock.proto.value_classes import dataclass
 
 
 class Action(StrEnum):

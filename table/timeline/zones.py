@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, tzinfo
-from zoneinfo import ZoneInfo
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import CompletionTimes, InstantTime
@@ -14,6 +13,8 @@ def named_zone(name: str) -> tzinfo:
     """The zone of this IANA name; `UTC` needs no time zone database. ConfigurationError for an unknown name."""
     if name.upper() in ("UTC", "Z"):
         return UTC
+    from zoneinfo import ZoneInfo  # late: most timelines are in UTC
+
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:

@@ -7,7 +7,6 @@ any event time, so a slice has bounds only if every one of its files has.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 
 from penstock.proto.errors import PenstockError
 from penstock.proto.model.splits import EventTimeBounds, NoEventTimes, Scan, Split, UnknownBounds
+from penstock.proto.value_classes import dataclass
 from penstock.table.metadata.column_stats import ColumnStats
 from penstock.table.parquet.legacy_calendar import legacy_calendar, widened_bounds
 from penstock.table.partitions.scalars import partition_scalar

@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from penstock.proto.errors import CorruptBlock, CorruptFile, InvariantViolation,
 from penstock.proto.model.changes import ChangesOf, ChangeStep, ComparedStates, GroupChanges, LoggedImages, StoredKinds
 from penstock.proto.model.files import SliceFiles
 from penstock.proto.model.splits import FileRef, Scan, UnknownBounds, VisibleInstants
+from penstock.proto.value_classes import dataclass
 from penstock.table.bootstrap.index import bootstrap_base_path
 from penstock.table.bootstrap.sources import open_sources
 from penstock.table.hudi_table import HudiTable

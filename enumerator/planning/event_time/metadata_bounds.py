@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from penstock.enumerator.log import log_fallback
 from penstock.enumerator.planning.event_time.bounds import EventTimeColumn, SplitBounds, slice_bounds
 from penstock.proto.errors import PenstockError
 from penstock.proto.model.files import FileRef
+from penstock.proto.value_classes import dataclass
 from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.column_stats import COLUMN_STATS, combined_stats
 from penstock.table.metadata.keys import column_stats_key

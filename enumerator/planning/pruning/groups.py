@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -16,6 +16,7 @@ from penstock.enumerator.planning.table_state import TableState
 from penstock.proto.errors import PenstockError
 from penstock.proto.model.queries import ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.model.splits import Plan, Split
+from penstock.proto.value_classes import dataclass
 from penstock.table.files.buckets import HASHING_FOLDER, recorded_buckets
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.value_classes import dataclass
 from penstock.table.files.names import absolute_path, parse_file_name
 from penstock.table.timeline.commits import decode_metadata
 from penstock.table.timeline.container_encoder import encode_container

@@ -6,10 +6,10 @@ to open.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.errors import CorruptFile
+from penstock.proto.value_classes import dataclass
 from penstock.table.timeline.commits import decode_metadata
 from penstock.table.timeline.fields import Fields
 from penstock.table.timeline.instants import Action, Instant

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import islice
 from typing import Final
+
+from penstock.proto.value_classes import dataclass
 
 HOLDS: Final = "penstock.holds"
 """Key of the extra metadata."""

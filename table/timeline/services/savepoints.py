@@ -6,9 +6,9 @@ Source: Hudi `HoodieSavepointMetadata`, `SavepointActionExecutor`. Avro on both 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from penstock.proto.errors import CorruptFile
+from penstock.proto.value_classes import dataclass
 from penstock.table.timeline.commits import decode_metadata
 from penstock.table.timeline.container_encoder import encode_container
 from penstock.table.timeline.instants import Instant

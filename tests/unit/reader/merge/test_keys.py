@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.proto.errors import CorruptBlock
+from penstock.reader.kernels.choice import KernelChoice
 from penstock.reader.merge.keys import Matches, number_keys, number_positions
 
 KEYS = st.one_of(st.sampled_from(["", "a", "é", "ключ", "😀", "k" * 300]), st.text(max_size=20))
@@ -28,6 +29,29 @@ def test_kernel_and_arrow_number_and_match_alike(chunks: list[list[str]], base: 
         matches = table.match(keys, 7)
         assert matches.rows.tolist() == [row for row, key in enumerate(base) if key in expected]
         assert matches.numbers.tolist() == [expected[key] for key in base if key in expected]
+
+
+def test_table_begins_with_arrow_functions_and_goes_on_with_the_kernel() -> None:
+    """Between two batches of a base file, with the same numbers."""
+    keys = pa.array([f"k{number % 70}" for number in range(100)])
+    base = pa.array([f"k{number}" for number in range(60, 80)])
+    asked: list[tuple[int, int]] = []
+
+    class Choice(KernelChoice):
+        def for_keys(self, known: int, looked_up: int) -> bool:
+            asked.append((known, looked_up))
+            return len(asked) == 3
+
+    table, numbers = number_keys([keys], compiled=Choice())
+    expected, expected_numbers = number_keys([keys], compiled=True)
+    assert numbers.tolist() == expected_numbers.tolist()
+    for row_groups in (True, False, False):
+        matches, wanted = table.match(base, 7), expected.match(base, 7)
+        assert (matches.rows.tolist(), matches.numbers.tolist()) == (wanted.rows.tolist(), wanted.numbers.tolist())
+        assert table.prefers_row_groups is row_groups
+    rows = np.array([0, 9])
+    assert table.match_among(rows, base, 7).numbers.tolist() == expected.match_among(rows, base, 7).numbers.tolist()
+    assert asked == [(100, 0), (70, 20), (70, 20)]
 
 
 def test_batch_larger_than_the_last_one_finds_room() -> None:

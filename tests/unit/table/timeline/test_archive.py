@@ -18,6 +18,7 @@ from penstock.table.config.properties import load_properties
 from penstock.table.hudi_table import open_table
 from penstock.table.storage.filesystem import open_storage
 from penstock.table.timeline import archive as archive_module
+from penstock.table.timeline import archive_v1
 from penstock.table.timeline.archive import Archive, ArchiveCache, ArchivedInstant, read_archive
 from penstock.table.timeline.commit_cache import FileIdentity
 from penstock.table.timeline.instants import Action, Instant, State
@@ -129,9 +130,9 @@ def test_file_is_read_once_until_it_changes(
 ) -> None:
     folder = golden.copy("B_v6_arch_mor", tmp_path)
     files_read: list[str] = []
-    inner = archive_module.archive_entries
+    inner = archive_v1.archive_entries
     monkeypatch.setattr(
-        archive_module, "archive_entries", lambda data, where: files_read.append(where) or inner(data, where)
+        archive_v1, "archive_entries", lambda data, where: files_read.append(where) or inner(data, where)
     )
     cache = ArchiveCache()
     first = read(folder, cache)

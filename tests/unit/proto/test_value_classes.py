@@ -1,0 +1,214 @@
+"""Classes with late methods behave as those of the standard decorator."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+import weakref
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, field, replace
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import pytest
+
+from penstock.proto import value_classes
+
+T = TypeVar("T")
+Decorator = Callable[..., Callable[[type], Any]]
+BOTH: list[Decorator] = [dataclasses.dataclass, value_classes.dataclass]
+
+
+class Named(Protocol):
+    """What a class may derive from."""
+
+    def name(self) -> str: ...
+
+
+def shapes(decorator: Decorator) -> list[tuple[Any, list[Any]]]:
+    """Classes, each with some instances; the first two are equal."""
+
+    @decorator(frozen=True, slots=True)
+    class Plain:
+        """Documented."""
+
+        number: int
+        text: str = "t"
+        items: tuple[int, ...] = ()
+        limit: ClassVar[int] = 3
+
+    @decorator(frozen=True, slots=True, kw_only=True)
+    class Keyword:
+        hidden: str = field(repr=False)
+        free: int = field(default=1, compare=False)
+        made: dict[str, int] = field(default_factory=dict, hash=False)
+        late: int = field(init=False)
+        fixed: int = field(init=False, default=7)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "late", len(self.hidden))
+
+    @decorator(frozen=True, slots=True)
+    class One:
+        self: Any
+
+    @decorator(frozen=True, slots=True)
+    class Nothing:
+        pass
+
+    @decorator(slots=True)
+    class Mutable:
+        name: str
+        items: list[int] = field(default_factory=list)
+
+    @decorator(frozen=True, slots=True, eq=False)
+    class ByIdentity:
+        name: str
+
+    @decorator(frozen=True, slots=True)
+    class OwnMethods(Named):
+        value: int
+
+        def name(self) -> str:
+            return "n"
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, OwnMethods) and self.value % 10 == other.value % 10
+
+        def __hash__(self) -> int:
+            return self.value % 10
+
+        def __repr__(self) -> str:
+            return f"<{self.value}>"
+
+    @decorator(frozen=True, slots=True)
+    class OwnEq(Generic[T]):
+        value: int
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    @decorator(frozen=True, slots=True, order=True)
+    class Ordered:
+        value: int
+
+    @decorator(frozen=True, slots=True)
+    class Derived(Plain):
+        more: int = 5
+
+    @decorator(frozen=True, slots=True, repr=False)
+    class WithInitVar:
+        value: dataclasses.InitVar[int]
+        twice: int = 0
+
+        def __post_init__(self, value: int) -> None:
+            object.__setattr__(self, "twice", 2 * value)
+
+    nan = float("nan")
+    return [
+        (Plain, [Plain(1), Plain(1, "t", ()), Plain(2), Plain(1, text="x", items=(3,))]),
+        (
+            Keyword,
+            [Keyword(hidden="a"), Keyword(hidden="a", free=2), Keyword(hidden="b"), Keyword(hidden="a", made={"k": 1})],
+        ),
+        (One, [One(nan), One(nan), One(1), One(None)]),
+        (Nothing, [Nothing(), Nothing()]),
+        (Mutable, [Mutable("a"), Mutable("a", []), Mutable("b")]),
+        (ByIdentity, [ByIdentity("a"), ByIdentity("a")]),
+        (OwnMethods, [OwnMethods(1), OwnMethods(11), OwnMethods(2)]),
+        (OwnEq, [OwnEq(1), OwnEq(2)]),
+        (Ordered, [Ordered(1), Ordered(1), Ordered(2)]),
+        (Derived, [Derived(1), Derived(1), Derived(1, more=6)]),
+        (WithInitVar, [WithInitVar(1), WithInitVar(1), WithInitVar(2)]),
+    ]
+
+
+def outcome(call: Callable[[], Any]) -> Any:
+    """What a call returns, or the kind of its error."""
+    try:
+        return call()
+    except (TypeError, AttributeError, ValueError) as error:
+        return type(error), str(error)
+
+
+def facts(cls: Any, values: list[Any]) -> dict[str, Any]:
+    """What a user sees of a class and its instances."""
+    first, second = values[:2]
+    copies = [outcome(lambda v=value: copy.copy(v) is not v and repr(copy.copy(v)) == repr(v)) for value in values]
+    return {
+        "signature": str(inspect.signature(cls)),
+        "init": str(inspect.signature(cls.__init__)),
+        "annotations": cls.__init__.__annotations__,
+        "fields": [(item.name, item.type, item.kw_only, item.repr) for item in dataclasses.fields(cls)],
+        "params": repr(cls.__dataclass_params__),
+        "slots": cls.__slots__,
+        "match": cls.__match_args__,
+        "names": {name for name in vars(cls) if name not in ("__signature__", "__weakref__")},
+        "repr": [repr(value) if "0x" not in repr(value) else "" for value in values],
+        "equal": [[left == right for right in values] for left in values],
+        "other": [value == 1 for value in values],
+        "hash": [outcome(lambda v=value: (hash(v) == hash(first), hash(v) == hash(second))) for value in values],
+        "unhashable": outcome(lambda: {first}.__class__),
+        "without": outcome(lambda: cls(wrong=1)),
+        "replace": [outcome(lambda v=value: repr(replace(v)) == repr(v)) for value in values],
+        "copies": copies,
+        "less": outcome(lambda: first < values[-1]),
+        "set": [outcome(lambda n=name: setattr(copy.copy(first), n, 2)) for name in cls.__slots__],
+        "weak": isinstance(outcome(lambda: weakref.ref(first)), tuple),
+    }
+
+
+def test_classes_are_those_of_the_standard_decorator() -> None:
+    for standard, late in zip(*(shapes(decorator) for decorator in BOTH), strict=True):
+        assert facts(*late) == facts(*standard), standard[0].__name__
+
+
+def test_signature_is_that_before_the_first_call() -> None:
+    """The control: the class has not made its method when it is asked."""
+
+    @value_classes.dataclass(frozen=True, slots=True)
+    class Late:
+        number: int
+        items: list[int] = field(default_factory=list)
+
+    assert hasattr(Late.__init__, "is_late")
+    assert hasattr(Late.__eq__, "is_late")
+    assert str(inspect.signature(Late)) == "(number: 'int', items: 'list[int]' = <factory>) -> None"
+    assert Late(1) == Late(1)
+    assert not hasattr(Late.__init__, "is_late")
+    assert not hasattr(Late.__eq__, "is_late")
+
+
+@value_classes.dataclass(frozen=True, slots=True, weakref_slot=True)
+class Kept:
+    """A class that pickle finds."""
+
+    number: int
+    text: str = ""
+
+
+def test_frozen_and_pickled() -> None:
+    kept = Kept(1, "a")
+    for change in (lambda: setattr(kept, "number", 2), lambda: delattr(kept, "text"), lambda: setattr(kept, "new", 2)):
+        with pytest.raises(FrozenInstanceError):
+            change()
+    assert pickle.loads(pickle.dumps(kept)) == copy.deepcopy(kept) == kept == replace(kept, number=1)
+    assert pickle.loads(pickle.dumps(kept)) != Kept(2, "a")
+    assert weakref.ref(kept)() is kept
+
+    @dataclasses.dataclass(frozen=True, slots=True)
+    class Standard:
+        number: int
+        text: str = ""
+
+    assert Standard(1, "a").__getstate__() == kept.__getstate__()  # type: ignore[attr-defined]
+
+
+def test_subclass_has_its_own_signature() -> None:
+    class Sub(Kept):
+        def __init__(self, name: str) -> None:
+            super().__init__(len(name), name)
+
+    assert list(inspect.signature(Sub).parameters) == ["name"]
+    assert Sub("ab").number == 2
