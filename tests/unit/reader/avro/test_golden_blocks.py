@@ -32,6 +32,11 @@ def rows(decoder: AvroDecoder, data: bytes, block: LogBlock, place: BlockPlace) 
     return pa.Table.from_batches(list(decoder.decode(data, begin, end, place)), decoder.schema)
 
 
+def content(table: pa.Table) -> tuple[pa.Schema, str]:
+    """Types and values, where NaN is equal to NaN, and 0.0 is not -0.0."""
+    return table.schema, str(table.to_pylist())
+
+
 def test_kernel_and_fallback_read_every_block_alike(golden: Any) -> None:
     decoders: dict[str, tuple[RecordSchema, AvroDecoder, AvroDecoder]] = {}
     blocks = nested = 0
@@ -46,11 +51,11 @@ def test_kernel_and_fallback_read_every_block_alike(golden: Any) -> None:
             schema, fast, slow = decoders[text]
             rows_read = rows(slow, data, block, place)
             rows_read.validate(full=True)
-            assert rows(fast, data, block, place).equals(rows_read), place
+            assert content(rows(fast, data, block, place)) == content(rows_read), place
             blocks += 1
             nested += any(pa.types.is_nested(field.type) for field in arrow_schema(schema))
             flat = [field.name for field in arrow_schema(schema) if not pa.types.is_nested(field.type)]
             if flat:
                 part = AvroDecoder(schema, flat, schema)
-                assert rows(part, data, block, place).equals(rows_read.select(flat)), place
+                assert content(rows(part, data, block, place)) == content(rows_read.select(flat)), place
     assert blocks > 50 and nested > 0
