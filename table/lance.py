@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.files import FileRef
+from penstock.proto.value_classes import dataclass
 from penstock.table.parquet.checks import is_storage_failure
 from penstock.table.storage.filesystem import Storage, redacted_uri
 

@@ -7,7 +7,6 @@ their keys. A column `key` is empty in the records, and the row is its value (`H
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptBlock, CorruptFile, OutOfMemory
+from penstock.proto.value_classes import dataclass
 from penstock.table.arrow_arrays import arrow_array
 from penstock.table.hfile.reader import HFile
 from penstock.table.log.blocks import BlockPlace

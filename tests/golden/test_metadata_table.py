@@ -39,6 +39,7 @@ WITH_METADATA = (
     "B_up_mor_v8",
     "B_up_mor_v9",
     "E_mdt_cow_v9",
+    "H_lance_clustered_v9",
     "E_mdt_mor_v9",
     "B_v6_arch_mor",
     "B_v6_colstats_mor",
