@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.proto.value_classes import dataclass
 from penstock.reader.log.block_selection import CountedBlock
-from penstock.reader.log.file_bytes import LogFiles, LogParts
+from penstock.reader.log.file_bytes import HELD_BYTES, LogFiles, LogParts
 from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.shared_log import rows_at
@@ -53,6 +53,7 @@ class BlockDecoder:
         self._files, self._scan, self._schema = files, context.scan, context.schema
         self._compiled, self._shared = context.options.by_kernels, context.shared_log
         self._decoders: dict[tuple[int, tuple[str, ...]], AvroDecoder] = {}
+        self._last_hfile: tuple[CountedBlock, HFileBlock] | None = None
         self._writers: dict[tuple[str, tuple[HistoryField, ...] | None], RecordSchema] = {}
 
     def bounds(self, counted: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
@@ -95,12 +96,13 @@ class BlockDecoder:
             yield from self._parquet(counted).decode(columns, begin)
             return
         if counted.block.kind is BlockKind.HFILE_DATA:
-            from penstock.reader.log.hfile_block import lacks_keys
+            from penstock.reader.log.hfile_block import emptied_column
 
-            block, numbers = self._hfile(counted), begin
+            block, numbers, header = self._hfile(counted), begin, counted.block.header
             batches = self._avro(counted, columns, block.records, block.begins[numbers], block.ends[numbers])
-            has_keys = not lacks_keys(self.writer(counted), columns)
-            yield from batches if has_keys else block.with_keys(batches, numbers)
+            names = self._schema.file_names(header.instant_time, str(counted.place))
+            emptied = emptied_column(header.schema_json, str(counted.place), names)
+            yield from block.with_keys(batches, numbers, emptied) if emptied in columns else batches
             return
         yield from self._avro(counted, columns, self._files.parts(counted.log), begin, end)
 
@@ -212,7 +214,11 @@ class BlockDecoder:
     def _hfile(self, counted: CountedBlock) -> HFileBlock:
         from penstock.reader.log.hfile_block import HFileBlock  # late: few logs have such blocks
 
-        return HFileBlock.read(self._content(counted), counted.place)
+        if self._last_hfile is not None and self._last_hfile[0] is counted:
+            return self._last_hfile[1]
+        block = HFileBlock.read(self._content(counted), counted.place)
+        self._last_hfile = (counted, block) if block.size_bytes <= HELD_BYTES else None
+        return block
 
     def _content(self, counted: CountedBlock) -> pa.Buffer:
         block = counted.block

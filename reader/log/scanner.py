@@ -84,7 +84,7 @@ def read_log(context: SplitContext, *, held_bytes: int = HELD_BYTES) -> LogWinne
     """The winners of a split's logs, as rows with the columns `schema.stored`; None if no record counts.
 
     Gaps that lose no record are counted in the report. `held_bytes` is that of `LogFiles`. CorruptBlock for other
-    damage, CorruptFile for a log that is gone or cut off, OutOfMemory for a block of too much memory: each
+    damage, CorruptFile for a log that is gone or cut off, OutOfMemory for a block of too many bytes: each
     names table, file and block.
     """
     shared = context.shared_log
@@ -244,7 +244,7 @@ class _LogReader:
             first_pass.data_blocks.append(_DataBlock(block, first))
             first_pass.block_records.append(len(block.begin))
             pending.append(block)
-            if _is_parquet(counted) or len(pending) >= _PENDING_BLOCKS:
+            if counted.block.kind is not BlockKind.AVRO_DATA or len(pending) >= _PENDING_BLOCKS:
                 self._add_data(pending, first_pass, columns, keep_rows)
                 pending = []
         self._add_data(pending, first_pass, columns, keep_rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,11 +11,11 @@ import pytest
 from penstock.proto.errors import CorruptBlock, OutOfMemory
 from penstock.reader.log import hfile_block
 from penstock.reader.log.block_selection import CountedBlock
-from penstock.reader.log.hfile_block import HFileBlock, lacks_keys
+from penstock.reader.log.hfile_block import HFileBlock, emptied_column
 from penstock.reader.log.record_positions import usable_positions
 from penstock.table.hfile.encoder import encode_hfile
 from penstock.table.log.blocks import BlockHeader, BlockKind, BlockPlace, LogBlock
-from penstock.table.schema.avro import parse_record_schema
+from penstock.table.schema.avro import AvroField
 from tests.oracle import slice_writer
 
 PLACE = BlockPlace("t", "log.1", 7, "1")
@@ -45,10 +47,10 @@ def test_a_row_that_is_no_text_is_damage() -> None:
 
 def test_records_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = [(b"%d" % number, b"v" * 99) for number in range(10)]
-    monkeypatch.setattr(hfile_block, "_HELD_BYTES", 1000)
+    monkeypatch.setattr(hfile_block, "HELD_BYTES", 1160)
     assert len(block(cells).keys) == 10
-    monkeypatch.setattr(hfile_block, "_HELD_BYTES", 999)
-    with pytest.raises(OutOfMemory, match="more than 999 bytes"):
+    monkeypatch.setattr(hfile_block, "HELD_BYTES", 1159)
+    with pytest.raises(OutOfMemory, match="more than 1159 bytes"):
         block(cells)
 
 
@@ -56,18 +58,40 @@ def test_an_empty_key_is_the_row() -> None:
     """Records 2 and 0 in two batches; a value that the writer did not empty stays."""
     result = block([(b"a", b""), (b"b", b""), (b"c", b"")])
     batches = [pa.record_batch({"x": [1], "key": [""]}), pa.record_batch({"x": [2], "key": ["own"]})]
-    named = list(result.with_keys(iter(batches), np.array([2, 0])))
+    named = list(result.with_keys(iter(batches), np.array([2, 0]), "key"))
     assert [batch.to_pylist() for batch in named] == [[{"x": 1, "key": "c"}], [{"x": 2, "key": "own"}]]
 
 
+UUID = '{"type": "string", "logicalType": "uuid"}'
+
+
 @pytest.mark.parametrize(
-    ("kind", "columns", "expected"),
-    [('"string"', ("key",), True), ('"string"', ("x",), False), ('"long"', ("key",), False)],
+    ("fields", "history", "expected"),
+    [
+        ({"key": '"string"'}, {}, "key"),
+        ({"key": UUID}, {}, "key"),
+        ({"key": '"long"'}, {}, ""),
+        ({"x": '"string"'}, {}, ""),
+        ({"key": '"string"'}, {"key": "renamed"}, "renamed"),
+        ({"x": '"string"'}, {"x": "key"}, ""),
+    ],
 )
-def test_only_a_text_column_of_that_name_is_empty(kind: str, columns: tuple[str, ...], expected: bool) -> None:
-    fields = f'[{{"name": "key", "type": {kind}}}, {{"name": "x", "type": "long"}}]'
-    writer = parse_record_schema(f'{{"type": "record", "name": "r", "fields": {fields}}}')
-    assert lacks_keys(writer, columns) is expected
+def test_the_writer_empties_a_text_column_by_its_name_in_the_block(
+    fields: dict[str, str], history: dict[str, str], expected: str
+) -> None:
+    texts = ", ".join(f'{{"name": "{name}", "type": {kind}}}' for name, kind in fields.items())
+    schema = f'{{"type": "record", "name": "r", "fields": [{texts}]}}'
+    assert emptied_column(schema, "w", Renamed(history) if history else None) == expected
+
+
+class Renamed:
+    """The part of a `ColumnMapping` that is used."""
+
+    def __init__(self, history: dict[str, str]) -> None:
+        self.history = history
+
+    def in_table(self, field: AvroField) -> AvroField:
+        return replace(field, name=self.history.get(field.name, field.name))
 
 
 @pytest.mark.parametrize(("kind", "expected"), [(BlockKind.AVRO_DATA, [[3, 5]]), (BlockKind.HFILE_DATA, None)])
