@@ -19,24 +19,26 @@ _pauses: list[object] = []
 def paused_collector() -> Iterator[None]:
     """The garbage collector does not run within it, in any thread of the process; afterwards it does.
 
-    Without effect where the collector does not run anyway: within another pause, or because the program disabled it.
-    Two threads end the pause when the first of them leaves, so that overlapping plans cannot hold it for long.
+    Without effect where the collector does not run anyway: within another pause, or because the program disabled it. Of
+    two pauses of different threads that overlap, the end of the first ends both.
     """
     if not gc.isenabled():
         yield
         return
-    gc.disable()
     _pauses.append(None)
     try:
+        gc.disable()
         yield
     finally:
-        _pauses.pop()
+        if _pauses:  # not in a process that was forked within the pause
+            _pauses.pop()
         gc.enable()
 
 
 def _resume_in_child() -> None:
     """A process that was forked during the pause of another thread has no thread that ends it."""
     if _pauses:
+        _pauses.clear()
         gc.enable()
 
 

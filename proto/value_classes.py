@@ -24,7 +24,8 @@ else:
         def decorated(cls: type) -> type:
             is_derived = any(hasattr(base, "__dataclass_fields__") for base in cls.__mro__[1:])
             has_variables = any("InitVar" in str(type_) for type_ in vars(cls).get("__annotations__", {}).values())
-            if is_derived or has_variables or order or not slots:
+            own_setter = not {"__setattr__", "__delattr__"}.isdisjoint(vars(cls))
+            if is_derived or has_variables or own_setter or order or not slots or settings.get("unsafe_hash"):
                 return dataclasses.dataclass(slots=slots, order=order, **settings)(cls)
             return _with_late_methods(cls, settings)
 
@@ -33,6 +34,8 @@ else:
 
 _COPIED: Final = {"init": ("__init__",), "repr": ("__repr__",), "eq": ("__eq__", "__hash__")}
 """The methods that each setting asks for."""
+_MISSING: Final = type(dataclasses.MISSING)
+"""By type: a class that was pickled by value has another object of this type."""
 _FACTORY: Final = getattr(dataclasses, "_HAS_DEFAULT_FACTORY", object())
 """The default of an argument that a function makes; signatures show it as `<factory>`."""
 
@@ -92,11 +95,11 @@ def _init(made: Any) -> Any:
     for field in fields:
         name, value = field.name, field.name
         default = f"__dataclass_default_{name}__"
-        if field.default_factory is not dataclasses.MISSING:
+        if not isinstance(field.default_factory, _MISSING):
             names[default] = field.default_factory
             value = f"{default}() if {name} is __dataclass_missing__ else {name}" if field.init else f"{default}()"
             argument = f"{name}=__dataclass_missing__"
-        elif field.default is not dataclasses.MISSING:
+        elif not isinstance(field.default, _MISSING):
             names[default], argument = field.default, f"{name}={default}"
             value = name if field.init else default
         else:
@@ -137,9 +140,9 @@ def _of_twin(made: Any, name: str, setting: str) -> Any:
 
 def _copied(field: dataclasses.Field[Any]) -> Any:
     settings = {name: getattr(field, name) for name in ("init", "repr", "hash", "compare", "metadata", "kw_only")}
-    if field.default is not dataclasses.MISSING:
+    if not isinstance(field.default, _MISSING):
         settings["default"] = field.default
-    if field.default_factory is not dataclasses.MISSING:
+    if not isinstance(field.default_factory, _MISSING):
         settings["default_factory"] = field.default_factory
     return dataclasses.field(**settings)
 
@@ -160,13 +163,16 @@ def _freeze(made: Any, own: dict[str, Any]) -> None:
         super(made, self).__delattr__(name)
 
     def state(self: Any) -> list[Any]:
+        if type(self) is not made:
+            return [getattr(self, field.name) for field in dataclasses.fields(self)]
         if get is None:
             return []
         values = get(self)
         return list(values) if len(names) > 1 else [values]
 
     def set_state(self: Any, values: list[Any]) -> None:
-        for name, value in zip(names, values, strict=False):
+        own_names = names if type(self) is made else [field.name for field in dataclasses.fields(self)]
+        for name, value in zip(own_names, values, strict=False):
             object.__setattr__(self, name, value)
 
     made.__setattr__, made.__delattr__ = set_attribute, delete_attribute

@@ -15,7 +15,6 @@ import pyarrow as pa
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.splits import WholeFile
 from penstock.proto.value_classes import dataclass
-from penstock.reader.base.decoded_size import joined_keys
 from penstock.reader.base.row_group_stats import RowGroupFilter
 from penstock.reader.base.split_file import OpenBase
 from penstock.reader.log.scanner import read_log
@@ -151,8 +150,8 @@ class KeyedRowGroup:
             yield pa.RecordBatch.from_arrays([*batch.columns, keys], names=[*batch.schema.names, RECORD_KEY])
 
     def keys(self) -> pa.Array | None:
-        """The keys of all its rows, in file order; None if they take too much memory to hold at once."""
-        return joined_keys(self._keys(batch) for batch in self.group.batches())
+        """None: keys that are made of columns take as long to make as the rows take to read."""
+        return None
 
     def _keys(self, batch: pa.RecordBatch) -> pa.Array:
         try:

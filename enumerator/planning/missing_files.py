@@ -151,8 +151,9 @@ def later_evidence(facts: TimelineFacts, view: View, committed: CommittedInstant
 
 
 def only_base_file(group: GroupId, files: Sequence[DataFile], evidence: LaterEvidence) -> VisibleFiles | None:
-    """The files to read of a group that consists of one base file, which exists, and no pending compaction; None for
-    any other group. It is the answer of `available_files`, without its steps: most groups of large tables are such.
+    """The files to read of a group that consists of one base file, which exists; None for any other group. It must have
+    no pending compaction. It is the answer of `available_files`, without its steps: most groups of large tables are
+    such.
     """
     if len(files) != 1 or group in evidence.built_on or group in evidence.from_logs:
         return None

@@ -196,8 +196,11 @@ class BaseFile:
         self._check_count(number, remaining)
 
     def read_keys(self, number: int, size: BatchSize) -> pa.Array | None:
-        """The keys of all rows of the row group, in file order; None if they take too much memory to hold at once."""
-        return joined_keys(batch.column(0) for batch in self._read(number, size, [self._key]))
+        """The keys of all rows of the row group, in file order; None if they take too much memory to hold at once, or
+        would be requested from a store a second time."""
+        if not is_local(self._storage):
+            return None
+        return joined_keys(batch.column(0) for batch in self.read(number, size, [self._key]))
 
     def _check_count(self, number: int, remaining: int) -> None:
         if remaining:

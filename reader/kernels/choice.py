@@ -35,7 +35,7 @@ def kernels_are_loaded() -> bool:
 
 
 class KernelChoice:
-    """The choices of a process, each final for its split."""
+    """The choices of a process. That of `for_split` is final for its split."""
 
     def __init__(self, are_loaded: Callable[[], bool] = kernels_are_loaded) -> None:
         self._are_loaded, self._left_bytes, self._left_keys = are_loaded, SLOW_BYTES, LOOKED_UP_KEYS

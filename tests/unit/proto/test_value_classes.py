@@ -212,3 +212,37 @@ def test_subclass_has_its_own_signature() -> None:
 
     assert list(inspect.signature(Sub).parameters) == ["name"]
     assert Sub("ab").number == 2
+
+
+@pytest.mark.parametrize("decorator", BOTH)
+def test_a_frozen_class_derived_without_slots_keeps_its_fields(decorator: Decorator) -> None:
+    @decorator(frozen=True, slots=True)
+    class Base:
+        number: int
+
+    @dataclasses.dataclass(frozen=True)
+    class Derived(Base):
+        more: int = 1
+
+    assert copy.copy(Derived(2, 5)) == Derived(2, 5)
+
+
+@pytest.mark.parametrize("decorator", BOTH)
+def test_an_unsafe_hash_is_made(decorator: Decorator) -> None:
+    @decorator(slots=True, unsafe_hash=True)
+    class Hashed:
+        number: int
+
+    assert hash(Hashed(1)) == hash(Hashed(1))
+
+
+def test_a_copy_of_the_marker_of_a_missing_default_is_one() -> None:
+    """A class that is pickled by value gets such copies."""
+
+    @value_classes.dataclass(frozen=True, slots=True)
+    class Copied:
+        number: int
+
+    for item in dataclasses.fields(Copied):
+        item.default = item.default_factory = type(dataclasses.MISSING)()
+    assert Copied(3).number == 3

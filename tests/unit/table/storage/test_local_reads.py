@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import stat
 from typing import NamedTuple
 
 import pytest
@@ -15,6 +16,7 @@ from penstock.table.storage.local_reads import read_local
 
 class Status(NamedTuple):
     st_size: int
+    st_mode: int = stat.S_IFREG
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 9, 10, 11, 1 << 20])
@@ -56,3 +58,8 @@ def test_storage_reads_local_files_this_way(tmp_path: pathlib.Path, monkeypatch:
     assert storage.read_bytes("file", 3) == b"abc"
     with pytest.raises(CorruptFile, match="larger than expected"):
         storage.read_bytes("file", 2)
+
+
+def test_fifo_is_left_to_the_other_reader(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    assert read_local(str(tmp_path / "fifo"), 10) is None
