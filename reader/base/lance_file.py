@@ -36,6 +36,8 @@ _FIRST_ROWS: Final = 16
 """The rows by which the size of a row is measured."""
 _MOST_ROWS: Final = 1024
 """The rows that are decoded at once."""
+_VECTOR_ELEMENTS: Final = (pa.float32(), pa.float64(), pa.int8())
+"""The numbers of Hudi's vectors."""
 _COPIED_BYTES: Final = 1 << 20
 
 _T = TypeVar("_T")
@@ -57,7 +59,8 @@ class LanceFile(BaseFile):
         tally: SplitTally | None = None,
     ) -> None:
         """The arguments and errors are those of `BaseFile`; ConfigurationError without the extra `lance`;
-        OutOfMemory. Only the footer is decoded; a file on a remote store is copied."""
+        OutOfMemory; UnsupportedFeature for an unknown version of the format. Only the footer is decoded; a file on a
+        remote store is copied."""
         self._where = f"table {table}: base file {ref.path}"
         self._storage, self._ref, self._key, self._tally = storage, ref, key, tally
         self._encoded, self._rebase, self._unchanged = [], None, None
@@ -119,7 +122,7 @@ class LanceFile(BaseFile):
     def _local_path(self) -> str:
         """The path of the file, or of its copy, after a check of the footer."""
         with self._storage.open_input(self._ref.path) as source:
-            self._rows = lance_footer(source).rows
+            self._rows = lance_footer(source, self._where).rows
             local = self._storage.local_folder(self._ref.path) if isinstance(self._storage, LocalFolders) else None
             if local is not None:
                 return local
@@ -142,7 +145,7 @@ class LanceFile(BaseFile):
 def _stored(field: pa.Field) -> pa.Field:
     """The column with the type of a vector in Parquet: a fixed of its numbers."""
     kind = field.type
-    if not pa.types.is_fixed_size_list(kind) or not pa.types.is_primitive(kind.value_type):
+    if not pa.types.is_fixed_size_list(kind) or kind.value_type not in _VECTOR_ELEMENTS:
         return pa.field(field.name, kind)
     return pa.field(field.name, pa.binary(kind.list_size * kind.value_type.bit_width // 8))
 

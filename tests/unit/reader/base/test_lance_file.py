@@ -17,7 +17,7 @@ from penstock.proto.errors import ConfigurationError, CorruptFile, OutOfMemory, 
 from penstock.proto.model.files import FileRef
 from penstock.proto.model.splits import WholeFile
 from penstock.reader.base import lance_process
-from penstock.reader.base.lance_file import LanceFile
+from penstock.reader.base.lance_file import LanceFile, _stored
 from penstock.reader.split.emit import BatchSize
 from penstock.table.predicate.bounds import ONLY_NULLS, UNKNOWN
 from penstock.table.predicate.tree import Column
@@ -153,6 +153,12 @@ def test_vector_of_another_dimension(tmp_path: pathlib.Path) -> None:
     longer = pa.array([[1.5, 2.5, 3.5], None, None], pa.list_(pa.float32(), 3))
     with pytest.raises(SchemaMismatch, match="type change of column 'v'"):
         opened(tmp_path, STORED.set_column(3, "v", longer))
+
+
+def test_only_numbers_of_vectors_are_vectors() -> None:
+    kinds = (pa.float32(), pa.float64(), pa.int8(), pa.bool_(), pa.int64(), pa.float16())
+    stored = [_stored(pa.field("v", pa.list_(kind, 8))).type for kind in kinds]
+    assert stored == [pa.binary(32), pa.binary(64), pa.binary(8), *(pa.list_(kind, 8) for kind in kinds[3:])]
 
 
 def test_long_rows_are_decoded_a_few_at_a_time(tmp_path: pathlib.Path) -> None:
