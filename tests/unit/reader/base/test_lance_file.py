@@ -6,6 +6,8 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 from collections.abc import Generator
 from typing import Any
 
@@ -233,16 +235,18 @@ def test_child_is_in_a_session_of_its_own(tmp_path: pathlib.Path) -> None:
         assert os.getsid(pid) == pid != os.getsid(0)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_fork_has_its_own_lock_and_no_children(tmp_path: pathlib.Path) -> None:
-    with opened(tmp_path):
-        assert lance_process._idle
-    with lance_process._lock:
-        pid = os.fork()
-        if not pid:
-            os._exit(lance_process._lock.locked() or len(lance_process._idle))
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert lance_process._idle[0].is_alive
+def test_fork_has_its_own_lock_and_no_children() -> None:
+    program = """
+import os
+from penstock.reader.base import lance_process
+lance_process._idle.append(None)
+lance_process._lock.acquire()
+child = os.fork()
+if not child:
+    os._exit(lance_process._lock.locked() or len(lance_process._idle))
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert subprocess.run([sys.executable, "-P", "-c", program], check=False).returncode == 0
 
 
 def test_abandoned_read_ends_its_child_at_once(tmp_path: pathlib.Path) -> None:
