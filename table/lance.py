@@ -1,6 +1,7 @@
 """The footer of a Lance base file: rows and names of columns (messages FileDescriptor and Schema of Lance).
 
-Read here and not by the library of Lance, so that planning needs no extra and hostile offsets end here.
+Read here and not by the library of Lance, so that planning needs no extra, and so that hostile offsets are refused
+before the library opens the file.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptFile, StorageError
+from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
 from penstock.proto.model.files import FileRef
 from penstock.proto.value_classes import dataclass
 from penstock.table.parquet.checks import is_storage_failure
@@ -28,7 +29,9 @@ _BUFFER: Final = struct.Struct("<QQ")
 _MAGIC: Final = b"LANC"
 _VERSIONS: Final = {(0, 3): "2.0", (2, 0): "2.0", (2, 1): "2.1", (2, 2): "2.2"}
 """Versions in footers, and their names."""
-_MOST_DESCRIPTOR_BYTES: Final = 1 << 26
+_MOST_DESCRIPTOR_BYTES: Final = 1 << 24
+_MOST_ENTRIES: Final = 100_000
+"""The fields of one message. Each field of the schema is a column."""
 _MOST_ROWS: Final = 1 << 40
 _MOST_COLUMNS: Final = 100_000
 _TOP: Final = (1 << 64) - 1
@@ -50,8 +53,9 @@ def is_lance(path: str) -> bool:
     return path.endswith(".lance")
 
 
-def lance_footer(source: pa.NativeFile) -> LanceFooter:
-    """The footer of an open file. pa.ArrowInvalid if it has no readable one; OSError."""
+def lance_footer(source: pa.NativeFile, where: str) -> LanceFooter:
+    """The footer of an open file. pa.ArrowInvalid if it has no readable one; UnsupportedFeature for an unknown version
+    of the format, with `where`, the file and the table; OSError."""
     size = source.size()
     if size < _FOOTER.size:
         raise pa.ArrowInvalid(f"{size} bytes, expected at least {_FOOTER.size}")
@@ -62,7 +66,10 @@ def lance_footer(source: pa.NativeFile) -> LanceFooter:
         raise pa.ArrowInvalid(f"it ends with {magic!r}, expected {_MAGIC!r}")
     if (major, minor) not in _VERSIONS:
         known = ", ".join(sorted(set(_VERSIONS.values())))
-        raise pa.ArrowInvalid(f"version {major}.{minor} of the format, expected {known}")
+        raise UnsupportedFeature(
+            f"{where} has version {major}.{minor} of the Lance format, expected {known}: write it again with Hudi 1.2, "
+            "or read it with a newer release of Penstock"
+        )
     end = size - _FOOTER.size
     if not columns_at <= table_at <= buffers_at <= end - buffers * _BUFFER.size or not buffers:
         raise pa.ArrowInvalid("positions in the footer are outside of the file or out of order")
@@ -75,11 +82,12 @@ def lance_footer(source: pa.NativeFile) -> LanceFooter:
 
 
 def read_lance_footer(storage: Storage, file: FileRef) -> LanceFooter:
-    """The footer of a base file. CorruptFile if it is missing or not Lance; StorageError if the storage failed."""
+    """The footer of a base file. CorruptFile if it is missing or not Lance; UnsupportedFeature for an unknown version
+    of the format; StorageError if the storage failed."""
     where = f"base file {file.path} of table {redacted_uri(storage.base_path)}"
     try:
         with storage.open_input(file.path) as source:
-            return lance_footer(source)
+            return lance_footer(source, where)
     except FileNotFoundError as error:
         raise CorruptFile(f"{where} is missing, although it was there when the folder was listed") from error
     except (pa.ArrowException, OSError) as error:
@@ -105,16 +113,23 @@ def _descriptor(data: bytes) -> LanceFooter:
         if number == 2 and isinstance(value, int):
             rows = value
         if number == 1 and isinstance(value, memoryview):
-            columns = [dict(_fields(item)) for key, item in _fields(value) if key == 1 and isinstance(item, memoryview)]
-            named = [(_text(column.get(2)), _text(column.get(5)), column.get(4, 0)) for column in columns]
-            names = [name for name, _, parent in named if parent == _TOP]
+            names = [name for name, parent in _columns(value) if parent == _TOP]
     if rows > _MOST_ROWS:
         raise pa.ArrowInvalid(f"a footer of {rows} rows, expected at most {_MOST_ROWS}")
     return LanceFooter(rows, tuple(names))
 
 
+def _columns(schema: memoryview) -> Iterator[tuple[str, int | memoryview]]:
+    """Names and parents of the columns, nested ones too."""
+    for key, item in _fields(schema):
+        if key == 1 and isinstance(item, memoryview):
+            column = {number: value for number, value in _fields(item) if number in (2, 4, 5)}
+            _text(column.get(5))
+            yield _text(column.get(2)), column.get(4, 0)
+
+
 def _text(value: int | memoryview | None) -> str:
-    """A name or a type. The library ends the process at one with a NUL."""
+    """A name or a type. The library ends its process if a name contains NUL."""
     text = str(value, "utf-8", "replace") if isinstance(value, memoryview) else ""
     if not text or "\0" in text or "\ufffd" in text:
         raise pa.ArrowInvalid(f"a column with name or type {text[:100]!r}")
@@ -122,9 +137,12 @@ def _text(value: int | memoryview | None) -> str:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """The fields of a protobuf message: (number, integer or bytes). pa.ArrowInvalid for damage."""
-    place = 0
+    """The fields of a protobuf message: (number, integer or bytes). pa.ArrowInvalid for damage, and for too many."""
+    place = entries = 0
     while place < len(data):
+        entries += 1
+        if entries > _MOST_ENTRIES:
+            raise pa.ArrowInvalid(f"a descriptor with more than {_MOST_ENTRIES} entries in a message")
         tag, place = _varint(data, place)
         kind = tag & 7
         if kind == 0:

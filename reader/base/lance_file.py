@@ -11,22 +11,22 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from penstock.proto.errors import ConfigurationError, SchemaMismatch
+from penstock.proto.errors import ConfigurationError, OutOfMemory, SchemaMismatch
 from penstock.proto.model.splits import FileRef
 from penstock.reader.base.columns import Missing, column_sources
 from penstock.reader.base.decoded_size import pieces
 from penstock.reader.base.file import BaseFile
-from penstock.reader.base.lance_process import LibraryMissing, lance_schema, read_lance
+from penstock.reader.base.lance_process import LibraryUnavailable, lance_schema, read_lance
 from penstock.reader.base.row_group_stats import RowGroupBounds
 from penstock.reader.split.emit import BatchSize
 from penstock.reader.split.report import SplitTally
-from penstock.table.lance import NEEDS_EXTRA, lance_footer
+from penstock.table.lance import lance_footer
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import ColumnMapping
 from penstock.table.storage.filesystem import Storage
@@ -36,6 +36,8 @@ _FIRST_ROWS: Final = 16
 """The rows by which the size of a row is measured."""
 _MOST_ROWS: Final = 1024
 """The rows that are decoded at once."""
+_VECTOR_ELEMENTS: Final = (pa.float32(), pa.float64(), pa.int8())
+"""The numbers of Hudi's vectors."""
 _COPIED_BYTES: Final = 1 << 20
 
 _T = TypeVar("_T")
@@ -56,8 +58,9 @@ class LanceFile(BaseFile):
         names: ColumnMapping | None = None,
         tally: SplitTally | None = None,
     ) -> None:
-        """The arguments and errors are those of `BaseFile`; ConfigurationError without the extra `lance`. Only the
-        footer is decoded; a file on a remote store is copied."""
+        """The arguments and errors are those of `BaseFile`; ConfigurationError without the extra `lance`;
+        OutOfMemory; UnsupportedFeature for an unknown version of the format. Only the footer is decoded; a file on a
+        remote store is copied."""
         self._where = f"table {table}: base file {ref.path}"
         self._storage, self._ref, self._key, self._tally = storage, ref, key, tally
         self._encoded, self._rebase, self._unchanged = [], None, None
@@ -103,23 +106,23 @@ class LanceFile(BaseFile):
         if not self._rows:
             return
         # without a column Lance returns no rows
-        read = partial(read_lance, self._path, stored or self._schema.names[:1], 0)
+        read = partial(read_lance, self._path, stored or self._schema.names[:1])
         first = self._translated(lambda: list(read(min(_FIRST_ROWS, self._rows), _FIRST_ROWS)))
         row_bytes = max(1, sum(batch.nbytes for batch in first) // max(1, sum(batch.num_rows for batch in first)))
         rows = max(1, min(_MOST_ROWS, size.rows, size.size_bytes // row_bytes))
         remaining = self._rows
-        batches = read(self._rows, rows)
-        while (decoded := self._translated(partial(next, batches, None))) is not None:
-            remaining -= decoded.num_rows
-            converted = self._translated(partial(_with_vectors, decoded, self.stored_schema))
-            for piece in pieces(converted, size, self.stored_schema, (), has_indices=True):
-                yield self._as_table_columns(piece, sources, {})
+        with closing(read(self._rows, rows)) as batches:
+            while (decoded := self._translated(partial(next, batches, None))) is not None:
+                remaining -= decoded.num_rows
+                converted = self._translated(partial(_with_vectors, decoded, self.stored_schema))
+                for piece in pieces(converted, size, self.stored_schema, (), has_indices=True):
+                    yield self._as_table_columns(piece, sources, {})
         self._check_count(number, remaining)
 
     def _local_path(self) -> str:
         """The path of the file, or of its copy, after a check of the footer."""
         with self._storage.open_input(self._ref.path) as source:
-            self._rows = lance_footer(source).rows
+            self._rows = lance_footer(source, self._where).rows
             local = self._storage.local_folder(self._ref.path) if isinstance(self._storage, LocalFolders) else None
             if local is not None:
                 return local
@@ -133,16 +136,16 @@ class LanceFile(BaseFile):
     def _translated(self, action: Callable[[], _T]) -> _T:
         try:
             return super()._translated(action)
-        except LibraryMissing as error:
-            raise ConfigurationError(f"{self._where}: {NEEDS_EXTRA}") from error
-        except FileNotFoundError:
-            raise self._gone() from None
+        except LibraryUnavailable as error:
+            raise ConfigurationError(f"{self._where}: {error}") from error
+        except MemoryError as error:
+            raise OutOfMemory(f"{self._where}: {error}: read fewer splits at once, or on a larger machine") from error
 
 
 def _stored(field: pa.Field) -> pa.Field:
     """The column with the type of a vector in Parquet: a fixed of its numbers."""
     kind = field.type
-    if not pa.types.is_fixed_size_list(kind) or not pa.types.is_primitive(kind.value_type):
+    if not pa.types.is_fixed_size_list(kind) or kind.value_type not in _VECTOR_ELEMENTS:
         return pa.field(field.name, kind)
     return pa.field(field.name, pa.binary(kind.list_size * kind.value_type.bit_width // 8))
 

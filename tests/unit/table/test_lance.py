@@ -8,7 +8,7 @@ import struct
 import pyarrow as pa
 import pytest
 
-from penstock.proto.errors import CorruptFile
+from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.proto.model.files import FileRef
 from penstock.table.lance import LanceFooter, is_lance, lance_footer, read_lance_footer
 from penstock.table.storage.filesystem import open_storage
@@ -24,7 +24,7 @@ def written(path: pathlib.Path, version: str = "2.0") -> bytes:
 
 
 def footer(data: bytes) -> LanceFooter:
-    return lance_footer(pa.BufferReader(data))
+    return lance_footer(pa.BufferReader(data), "base file f.lance of table t")
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
@@ -57,7 +57,6 @@ def test_missing_file_is_named(tmp_path: pathlib.Path) -> None:
         (BUFFERS, struct.pack("<I", 0), "positions in the footer"),
         (COLUMNS, struct.pack("<I", 1 << 31), "columns in the footer"),
         (COLUMNS, struct.pack("<I", 0), "columns in the footer"),
-        (MAJOR, struct.pack("<H", 9), "version 9.3 of the format"),
         (MAGIC, b"PAR1", "it ends with b'PAR1'"),
     ],
 )
@@ -67,6 +66,46 @@ def test_numbers_of_a_hostile_footer_are_refused(tmp_path: pathlib.Path, place: 
     data[len(data) + place : end] = number
     with pytest.raises(pa.ArrowInvalid, match=named):
         footer(bytes(data))
+
+
+def test_unknown_version_is_not_damage(tmp_path: pathlib.Path) -> None:
+    data = bytearray(written(tmp_path / "f.lance"))
+    struct.pack_into("<H", data, len(data) + MAJOR, 9)
+    (tmp_path / "f.lance").write_bytes(data)
+    with pytest.raises(
+        UnsupportedFeature, match=r"base file f\.lance of table .* has version 9\.3 of the Lance format"
+    ):
+        read_lance_footer(open_storage(str(tmp_path)), FileRef("f.lance", 1))
+
+
+def of_descriptor(descriptor: bytes) -> bytes:
+    """A file of a descriptor alone."""
+    table_at, buffers_at = len(descriptor), len(descriptor) + 16
+    end = struct.pack("<QQQIIHH4s", table_at, table_at, buffers_at, 1, 1, 2, 0, b"LANC")
+    return descriptor + bytes(16) + struct.pack("<QQ", 0, len(descriptor)) + end
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_entries_of_a_descriptor_are_limited(level: int) -> None:
+    """Of the descriptor, its schema and a column."""
+
+    def nested(entries: int) -> bytes:
+        data = b"\x78\x01" * entries  # field 15
+        for outer in ("column", "schema")[2 - level :]:
+            own = b"\x12\x01a\x2a\x01s" if outer == "column" else b""
+            data = own + data
+            size = len(data)
+            data = b"\x0a" + bytes([size & 127 | 128, size >> 7 & 127 | 128, size >> 14]) + data
+        return of_descriptor(data)
+
+    assert footer(nested(99_990)) == LanceFooter(0, ())
+    with pytest.raises(pa.ArrowInvalid, match="more than 100000 entries"):
+        footer(nested(100_001))
+
+
+def test_large_descriptor_is_refused() -> None:
+    with pytest.raises(pa.ArrowInvalid, match="a descriptor of 16777217 bytes"):
+        footer(of_descriptor(bytes((1 << 24) + 1)))
 
 
 @pytest.mark.parametrize("length", [1 << 40, 1 << 20])

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from penstock.proto.errors import ConfigurationError, CorruptFile, SchemaMismatch
+from penstock.proto.errors import ConfigurationError, CorruptFile, OutOfMemory, SchemaMismatch
 from penstock.proto.model.files import FileRef
 from penstock.proto.model.splits import WholeFile
 from penstock.reader.base import lance_process
-from penstock.reader.base.lance_file import LanceFile
+from penstock.reader.base.lance_file import LanceFile, _stored
 from penstock.reader.split.emit import BatchSize
 from penstock.table.predicate.bounds import ONLY_NULLS, UNKNOWN
 from penstock.table.predicate.tree import Column
@@ -152,6 +157,12 @@ def test_vector_of_another_dimension(tmp_path: pathlib.Path) -> None:
         opened(tmp_path, STORED.set_column(3, "v", longer))
 
 
+def test_only_numbers_of_vectors_are_vectors() -> None:
+    kinds = (pa.float32(), pa.float64(), pa.int8(), pa.bool_(), pa.int64(), pa.float16())
+    stored = [_stored(pa.field("v", pa.list_(kind, 8))).type for kind in kinds]
+    assert stored == [pa.binary(32), pa.binary(64), pa.binary(8), *(pa.list_(kind, 8) for kind in kinds[3:])]
+
+
 def test_long_rows_are_decoded_a_few_at_a_time(tmp_path: pathlib.Path) -> None:
     rows = pa.table({"id": ["x" * 20_000] * 2000, "n": [1] * 2000})
     with opened(tmp_path, rows, columns=("id", "n")) as file:
@@ -204,13 +215,102 @@ def test_child_serves_one_read_after_the_other(tmp_path: pathlib.Path) -> None:
     assert not lance_process._idle, "a read that was not taken to its end"
 
 
-def test_the_extra_is_named_without_the_library(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_known", [True, False])
+def test_read_is_repeated_if_the_idle_child_was_killed(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    with opened(tmp_path) as file:
+        child = lance_process._idle[0]
+        os.kill(child._process.pid, signal.SIGKILL)
+        child._process.wait()
+        if not is_known:
+            monkeypatch.setattr(child._process, "poll", lambda: None)
+        assert sum(batch.num_rows for batch in file.read(0, SIZE)) == 3
+        assert child not in lance_process._idle
+
+
+def test_child_is_in_a_session_of_its_own(tmp_path: pathlib.Path) -> None:
+    with opened(tmp_path):
+        pid = lance_process._idle[0]._process.pid
+        assert os.getsid(pid) == pid != os.getsid(0)
+
+
+def test_fork_has_its_own_lock_and_no_children() -> None:
+    program = """
+import os
+from penstock.reader.base import lance_process
+lance_process._idle.append(None)
+lance_process._lock.acquire()
+child = os.fork()
+if not child:
+    os._exit(lance_process._lock.locked() or len(lance_process._idle))
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert subprocess.run([sys.executable, "-P", "-c", program], check=False).returncode == 0
+
+
+def test_abandoned_read_ends_its_child_at_once(tmp_path: pathlib.Path) -> None:
+    with opened(tmp_path) as file:
+        list(file.read(0, SIZE))
+        batches = file.read(0, BatchSize(rows=1, size_bytes=1 << 20))
+        next(batches)
+        assert isinstance(batches, Generator)
+        inner = batches.gi_frame.f_locals["batches"]
+        batches.close()
+        assert inner.gi_frame is None
+
+
+@pytest.mark.parametrize(
+    ("before", "at_read", "kind", "named"),
+    [
+        ("raise ModuleNotFoundError(\"No module named 'lance'\")", "", ConfigurationError, r"pip install 'penstock\[l"),
+        (
+            "raise ModuleNotFoundError(\"No module named 'lancet'\")",
+            "",
+            ConfigurationError,
+            "did not start: .*'lancet'",
+        ),
+        ("print('note: x', file=sys.stderr); sys.exit('old glibc\\nnote: y')", "", ConfigurationError, "old glibc$"),
+        ("import os; os.kill(os.getpid(), 9)", "", OutOfMemory, "status -9"),
+        ("", "raise MemoryError", OutOfMemory, "MemoryError"),
+        ("", "sys.exit('memory allocation of 9 bytes failed')", OutOfMemory, "memory allocation of 9 bytes"),
+        ("", "import os; os.kill(os.getpid(), 9)", OutOfMemory, "status -9"),
+        ("", "print('e' * 70_000 + chr(10) + 'the end', file=sys.stderr); sys.exit(1)", CorruptFile, "failed: the end"),
+    ],
+)
+def test_failures_that_are_not_of_the_file(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: str,
+    at_read: str,
+    kind: type[Exception],
+    named: str,
+) -> None:
+    """A program without the library, which starts faster."""
     write_lance(tmp_path / "f.lance", STORED)
     lance_process._end_all()
-    program = lance_process._PROGRAM.replace("from lance.file", "from lance_that_is_absent")
-    monkeypatch.setattr(lance_process, "_PROGRAM", program)
-    with pytest.raises(ConfigurationError, match=r"pip install 'penstock\[lance\]'"):
+    program = lance_process._PROGRAM.replace("import pyarrow as pa\nfrom lance.file import LanceFileReader", before)
+    monkeypatch.setattr(lance_process, "_PROGRAM", program.replace("    file =", f"    {at_read}\n    file ="))
+    with pytest.raises(kind, match=rf"table t: base file f\.lance.*{named}"):
         LanceFile(open_storage(str(tmp_path)), FileRef("f.lance", 1), SCHEMA, ("id",), table="t")
+
+
+def test_reason_is_of_the_read_that_failed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = """
+import sys
+sys.stdout.buffer.write(b".")
+sys.stdout.buffer.flush()
+sys.stderr.write("panicked at an earlier read\\nearlier\\n")
+sys.stderr.flush()
+"""
+    lance_process._end_all()
+    monkeypatch.setattr(lance_process, "_PROGRAM", program)
+    child = lance_process._Child()
+    child._process.wait()
+    child.ask("p", None, 0, 1)
+    with pytest.raises(pa.ArrowInvalid, match="it ended with status 0"):
+        child.stream()
+    child.end()
 
 
 def test_file_that_is_gone(tmp_path: pathlib.Path) -> None:
