@@ -116,7 +116,7 @@ def _first(above: Contestant, below: Contestant) -> Callable[[Figures], Spread |
     """Ratio of the wall times of two contestants' first queries."""
 
     def measure(figures: Figures) -> Spread | None:
-        if not figures.firsts:
+        if not {above, below} <= figures.firsts.keys():
             return None
         return _ratios([one.query_s for one in figures.firsts[above]], [one.query_s for one in figures.firsts[below]])
 
