@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -64,7 +65,8 @@ RARELY_NEEDED = {
 def imported(table: str, **options: object) -> tuple[int, set[str]]:
     """The rows that a new process reads, and the modules that it imports."""
     command = [sys.executable, "-P", "-c", PROGRAM, table, json.dumps(options)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     rows, modules = json.loads(done.stdout)
     return rows, set(modules)
 
