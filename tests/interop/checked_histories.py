@@ -29,7 +29,6 @@ class CheckedHistory:
     compared: int
     differs: bool
     failures: tuple[str, ...]
-    refused: tuple[str, int]
     met: Counter[tuple[str, str, str]]
 
     @classmethod
@@ -43,7 +42,6 @@ class CheckedHistory:
             history_checker.compared,
             bool(history_checker.problems),
             tuple(history_checker.failures),
-            (history.shape.options.refused, history_checker.refused),
             met(history.shape, history.actions[: history_checker.done]),
         )
 
@@ -82,8 +80,6 @@ def lines(checked_histories: Sequence[CheckedHistory]) -> Iterator[str]:
             f"{sum(one.done for one in of_it)} of {sum(one.actions for one in of_it)} actions, "
             f"{sum(one.compared for one in of_it)} answers compared"
         )
-    for feature, number in Counter(one.refused[0] for one in checked_histories if one.refused[1]).items():
-        yield f"histories: {number} refused as documented: {feature}"
     if checked_histories:
         yield from coverage(checked_histories)
     for one in checked_histories:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import penstock
 from penstock.engine.demo.comparison import compare_rows
 from penstock.enumerator.embedded import EmbeddedEnumerator
-from penstock.proto.errors import PenstockError, PositionExpired, UnsupportedFeature
+from penstock.proto.errors import PenstockError, PositionExpired
 from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.reader.read_split import ReadOptions, output_schema, read_split
 from tests.interop import history_changes, hudi_deviations
@@ -68,7 +68,6 @@ class HistoryChecker:
     ended: bool = False
     problems: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    refused: int = 0
     done: int = 0
     compared: int = 0
 
@@ -333,14 +332,8 @@ class HistoryChecker:
         return [field_.name for field_ in rows.schema if pa.types.is_decimal(field_.type)]
 
     def failed(self, what: str, error: PenstockError, may_expire: bool = False) -> None:
-        """An error of Penstock is a problem, except the documented ones.
-
-        Files may be missing after a clean, and instants may be archived, but not those of the newest state. Errors of
-        the section "What is refused" are counted, if the table is of that kind.
-        """
-        if isinstance(error, UnsupportedFeature) and self.played_history.history.shape.options.refused:
-            self.refused += 1
-            return
+        """An error of Penstock is a problem, except that files may be missing after a clean, and instants may be
+        archived, but not those of the newest state."""
         named = re.match(r"file (.+?) of table", str(error))
         is_there = named is not None and (self.table / named[1]).exists()
         if is_there or not (may_expire and self.has_clean and isinstance(error, PositionExpired)):

@@ -94,11 +94,6 @@ class Options:
         columns."""
         return self.row_writer and bool(_NARROW.intersection(self.columns))
 
-    @property
-    def refused(self) -> str:
-        """The line of "What is refused" in docs/reference/semantics.md for such a table; empty: it is supported."""
-        return "HFile log blocks of data" if self.log_blocks == "hfile" else ""
-
 
 def options_of(
     seed: int,

@@ -29,10 +29,10 @@ SEMANTICS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference" /
 CASE = "A_types_v9_h120"
 
 
-def witness_of(table: pathlib.Path, options: Options | None = None) -> HistoryChecker:
+def witness_of(table: pathlib.Path) -> HistoryChecker:
     """A checker of a table that no history wrote."""
     history = history_of(1)
-    history = replace(history, shape=replace(history.shape, options=options or Options()))
+    history = replace(history, shape=replace(history.shape, options=Options()))
     history_checker = HistoryChecker(None, PlayedHistory(history, (), ""), random.Random(0))
     history_checker.table, history_checker.has_clean = table, True
     return history_checker
@@ -58,17 +58,14 @@ def test_planted_refusal_of_a_column_type_is_a_problem(table: pathlib.Path, monk
 
 
 @pytest.mark.parametrize("error", [SchemaMismatch("Hudi does not read it"), UnsupportedFeature("archived timeline")])
-def test_refusal_without_documentation_is_a_problem(
-    table: pathlib.Path, error: Exception, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refusal_is_a_problem(table: pathlib.Path, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise error
 
     monkeypatch.setattr(HistoryChecker, "read_table", refuse)
-    for options, refused in ((Options(), 0), (Options(log_blocks="hfile"), int(isinstance(error, UnsupportedFeature)))):
-        history_checker = witness_of(table, options)
-        history_checker.compare("range", {"query": "incremental"}, None, may_expire=True)
-        assert (len(history_checker.problems), history_checker.refused) == (1 - refused, refused)
+    history_checker = witness_of(table)
+    history_checker.compare("range", {"query": "incremental"}, None, may_expire=True)
+    assert len(history_checker.problems) == 1
 
 
 def test_only_expired_positions_may_expire(table: pathlib.Path) -> None:
@@ -79,14 +76,6 @@ def test_only_expired_positions_may_expire(table: pathlib.Path) -> None:
     history_checker.has_clean = False
     history_checker.failed("range", PositionExpired("cleaned"), may_expire=True)
     assert len(history_checker.problems) == 2
-
-
-def test_documented_refusals_are_in_the_semantics() -> None:
-    section = SEMANTICS.read_text().partition("## What is refused\n")[2].partition("\n## ")[0]
-    refused = {Options(log_blocks=str(value)).refused for value in VALUES["log_blocks"]} - {""}
-    assert refused
-    for feature in refused:
-        assert f"\n* {feature};\n" in section
 
 
 def test_every_option_value_is_drawn() -> None:
@@ -103,9 +92,7 @@ def test_every_option_value_is_drawn() -> None:
 
 def test_coverage_lists_tested_and_untested_options() -> None:
     history = history_of(1)
-    checked_histories = CheckedHistory(
-        "1.2.0", 9, 2, 5, False, (), ("HFile log blocks of data", 3), met(history.shape, history.actions[:2])
-    )
+    checked_histories = CheckedHistory("1.2.0", 9, 2, 5, False, (), met(history.shape, history.actions[:2]))
     first = history.actions[0]
     assert isinstance(first, Write)
     header, *rows = coverage([checked_histories])
@@ -113,7 +100,6 @@ def test_coverage_lists_tested_and_untested_options() -> None:
     assert int(by_name[f"version={history.shape.version}"][first.operation]) >= 1
     assert set(by_name["log_blocks=hfile"].values()) == {"-"}
     assert len(header.split()) == len(OPERATIONS) + 2
-    assert any("1 refused as documented: HFile" in line for line in lines([checked_histories]))
     assert not any("coverage" in line for line in lines([]))
     assert sum(Counter(checked_histories.met).values()) > 0
 
