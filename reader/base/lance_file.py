@@ -17,13 +17,12 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from penstock.proto.errors import ConfigurationError, OutOfMemory, SchemaMismatch
+from penstock.proto.errors import ConfigurationError, OutOfMemory
 from penstock.proto.model.splits import FileRef
-from penstock.reader.base.columns import Missing, column_sources
+from penstock.reader.base.columns import Missing
 from penstock.reader.base.decoded_size import pieces
-from penstock.reader.base.file import BaseFile
 from penstock.reader.base.lance_process import LibraryUnavailable, lance_schema, read_lance
-from penstock.reader.base.row_group_stats import RowGroupBounds
+from penstock.reader.base.one_group_file import FIRST_ROWS, OneGroupFile, leaf_types, rows_at_once
 from penstock.reader.split.emit import BatchSize
 from penstock.reader.split.report import SplitTally
 from penstock.table.lance import lance_footer
@@ -32,10 +31,6 @@ from penstock.table.schema.history import ColumnMapping
 from penstock.table.storage.filesystem import Storage
 from penstock.table.storage.local_listing import LocalFolders
 
-_FIRST_ROWS: Final = 16
-"""The rows by which the size of a row is measured."""
-_MOST_ROWS: Final = 1024
-"""The rows that are decoded at once."""
 _VECTOR_ELEMENTS: Final = (pa.float32(), pa.float64(), pa.int8())
 """The numbers of Hudi's vectors."""
 _COPIED_BYTES: Final = 1 << 20
@@ -43,7 +38,7 @@ _COPIED_BYTES: Final = 1 << 20
 _T = TypeVar("_T")
 
 
-class LanceFile(BaseFile):
+class LanceFile(OneGroupFile):
     """An open Lance file, for one thread at a time."""
 
     def __init__(
@@ -69,10 +64,8 @@ class LanceFile(BaseFile):
             self._path = self._translated(self._local_path)
             self._schema: pa.Schema = self._translated(lambda: lance_schema(self._path))
             self.stored_schema = pa.schema([_stored(field) for field in self._schema])
-            leaves = [""] * sum(_leaves(field.type) for field in self.stored_schema)
-            self._sources = column_sources(self.stored_schema, leaves, record, columns_read, self._where, names)
-            if any(isinstance(source, Missing) and source.name == key for source in self._sources):
-                raise SchemaMismatch(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
+            physical = ["" for field in self.stored_schema for _ in leaf_types(field.type)]
+            self._sources = self._matched(physical, record, columns_read, names)
         except BaseException:
             self._closing.close()
             raise
@@ -82,24 +75,6 @@ class LanceFile(BaseFile):
         """Closes the file and removes its copy; no row can be read afterwards."""
         self._closing.close()
 
-    def row_group_bounds(self) -> RowGroupBounds:
-        """Bounds that rule out nothing."""
-        return RowGroupBounds(None, self.stored_schema, self._sources)
-
-    @property
-    def num_rows(self) -> int:
-        """The rows of the whole file."""
-        return self._rows
-
-    @property
-    def num_row_groups(self) -> int:
-        """The whole file is one."""
-        return 1
-
-    def rows_of(self, number: int) -> int:
-        """The rows of the whole file."""
-        return self._rows
-
     def _read(self, number: int, size: BatchSize, columns: Collection[str] | None) -> Iterator[pa.RecordBatch]:
         sources = [source for source in self._sources if columns is None or source.name in columns]
         stored = [source.column for source in sources if not isinstance(source, Missing)]
@@ -107,9 +82,8 @@ class LanceFile(BaseFile):
             return
         # without a column Lance returns no rows
         read = partial(read_lance, self._path, stored or self._schema.names[:1])
-        first = self._translated(lambda: list(read(min(_FIRST_ROWS, self._rows), _FIRST_ROWS)))
-        row_bytes = max(1, sum(batch.nbytes for batch in first) // max(1, sum(batch.num_rows for batch in first)))
-        rows = max(1, min(_MOST_ROWS, size.rows, size.size_bytes // row_bytes))
+        first = self._translated(lambda: list(read(min(FIRST_ROWS, self._rows), FIRST_ROWS)))
+        rows = min(size.rows, rows_at_once(first[0] if first else None, size.size_bytes))
         remaining = self._rows
         with closing(read(self._rows, rows)) as batches:
             while (decoded := self._translated(partial(next, batches, None))) is not None:
@@ -168,14 +142,3 @@ def _fixed(column: pa.FixedSizeListArray, kind: pa.DataType) -> pa.Array:
     if column.values.offset:
         numbers = numbers.slice(column.values.offset * column.type.value_type.bit_width // 8)
     return pa.FixedSizeBinaryArray.from_buffers(kind, len(column), [validity, numbers], offset=column.offset)
-
-
-def _leaves(kind: pa.DataType) -> int:
-    """The number of leaves of a column."""
-    if pa.types.is_map(kind):
-        return _leaves(kind.key_type) + _leaves(kind.item_type)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _leaves(kind.value_type)
-    if pa.types.is_struct(kind):
-        return sum(_leaves(kind.field(place).type) for place in range(kind.num_fields))
-    return 1

@@ -12,12 +12,11 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from penstock.proto.errors import SchemaMismatch, UnsupportedFeature
+from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.model.splits import FileRef
-from penstock.reader.base.columns import INT96, Missing, column_sources
+from penstock.reader.base.columns import INT96, Missing
 from penstock.reader.base.decoded_size import pieces
-from penstock.reader.base.file import BaseFile
-from penstock.reader.base.row_group_stats import RowGroupBounds
+from penstock.reader.base.one_group_file import FIRST_ROWS, OneGroupFile, leaf_types, rows_at_once
 from penstock.reader.split.emit import BatchSize
 from penstock.reader.split.report import SplitTally
 from penstock.table.orc import orc_footer
@@ -25,17 +24,13 @@ from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import ColumnMapping
 from penstock.table.storage.filesystem import Storage
 
-_FIRST_ROWS: Final = 16
-"""The rows by which the size of a row is measured."""
-_MOST_ROWS: Final = 1024
-"""The rows that are decoded at once: a text of a stripe's dictionary may be that of every row."""
 _OUT_OF_RANGE: Final = "out of range for nanosecond resolution"
 """In the error of Arrow for a timestamp before 1677 or after 2262."""
 
 _T = TypeVar("_T")
 
 
-class OrcFile(BaseFile):
+class OrcFile(OneGroupFile):
     """An open ORC file, for one thread at a time."""
 
     def __init__(
@@ -60,38 +55,19 @@ class OrcFile(BaseFile):
             raise self._gone() from None
         try:
             footer = self._translated(lambda: orc_footer(self._source))
-            physical = [leaf for field in footer.schema for leaf in _leaves(field.type)]
-            self._sources = column_sources(footer.schema, physical, record, columns_read, self._where, names)
-            if any(isinstance(source, Missing) and source.name == key for source in self._sources):
-                raise SchemaMismatch(f"{self._where}: it has no column {key} to merge by (virtual keys) and a log")
+            self.stored_schema = footer.schema
+            leaves = [leaf for field in footer.schema for leaf in leaf_types(field.type)]
+            physical = [INT96 if pa.types.is_timestamp(leaf) else "" for leaf in leaves]  # nanoseconds, as INT96 is
+            self._sources = self._matched(physical, record, columns_read, names)
         except BaseException:
             self._source.close()
             raise
         self._rows = footer.rows
-        self.stored_schema = footer.schema
         self.footer = {}
 
     def close(self) -> None:
         """Closes the file; no row can be read afterwards."""
         self._source.close()
-
-    def row_group_bounds(self) -> RowGroupBounds:
-        """Bounds that rule out nothing."""
-        return RowGroupBounds(None, self.stored_schema, self._sources)
-
-    @property
-    def num_rows(self) -> int:
-        """The rows of the whole file."""
-        return self._rows
-
-    @property
-    def num_row_groups(self) -> int:
-        """The whole file is one."""
-        return 1
-
-    def rows_of(self, number: int) -> int:
-        """The rows of the whole file."""
-        return self._rows
 
     def _read(self, number: int, size: BatchSize, columns: Collection[str] | None) -> Iterator[pa.RecordBatch]:
         from pyarrow.dataset import OrcFileFormat
@@ -104,9 +80,8 @@ class OrcFile(BaseFile):
             options = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
             return iter(fragment.to_batches(columns=stored, batch_size=min(size.rows, rows), **options))
 
-        first = self._translated(lambda: next(decoded_by(_FIRST_ROWS), None))
-        row_bytes = 1 if first is None else max(1, first.nbytes // max(1, first.num_rows))
-        batches = decoded_by(max(1, min(_MOST_ROWS, size.size_bytes // row_bytes)))
+        first = self._translated(lambda: next(decoded_by(FIRST_ROWS), None))
+        batches = decoded_by(rows_at_once(first, size.size_bytes))
         remaining = self._rows
         while (decoded := self._translated(partial(next, batches, None))) is not None:
             remaining -= decoded.num_rows
@@ -129,17 +104,3 @@ class OrcFile(BaseFile):
                 raise
 
         return super()._translated(decoded)
-
-
-def _leaves(kind: pa.DataType) -> Iterator[str]:
-    """The physical type of each leaf: a timestamp is an instant in nanoseconds, as INT96 is."""
-    if pa.types.is_map(kind):
-        yield from _leaves(kind.key_type)
-        yield from _leaves(kind.item_type)
-    elif pa.types.is_list(kind):
-        yield from _leaves(kind.value_type)
-    elif pa.types.is_struct(kind):
-        for place in range(kind.num_fields):
-            yield from _leaves(kind.field(place).type)
-    else:
-        yield INT96 if pa.types.is_timestamp(kind) else ""
