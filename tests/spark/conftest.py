@@ -161,5 +161,7 @@ def _plain(value: Any) -> object:
             return tuple((name, _plain(item)) for name, item in value.items())
         case list() | tuple():
             return tuple(_plain(item) for item in value)
+        case float() if value != value:
+            return "NaN"
         case _:
             return value
