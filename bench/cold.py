@@ -30,6 +30,24 @@ HUDI_RS = (
     "import sys, hudi; table = hudi.HudiTableBuilder.from_base_uri(sys.argv[1]).build(); "
     "print(sum(batch.num_rows for batch in table.read()))"
 )
+SLOT = """
+import sys
+from pyspark import cloudpickle
+from penstock.engine.spark.source import PenstockDataSource
+source = PenstockDataSource({"path": sys.argv[1]})
+reader = source.reader(source.schema())
+with open(sys.argv[2], "wb") as file:
+    cloudpickle.dump((reader, reader.partitions()[0]), file)
+"""
+"""Writes what Spark sends to the task of a table's only slot; in a process of its own, which may start a session."""
+TASK = """
+import pickle, sys
+import pyspark.worker
+with open(sys.argv[1], "rb") as file:
+    reader, slot = pickle.load(file)
+print(sum(batch.num_rows for batch in reader.read(slot)))
+"""
+"""What a new process of a task does, without Spark's own messages."""
 LIMIT = ("-m", "penstock", "read", "--limit", "3")
 
 
@@ -45,8 +63,8 @@ class Contest:
     """Whether all must print the same."""
 
 
-def contests(small: str, large: str) -> list[Contest]:
-    """Everything that is measured."""
+def contests(small: str, large: str, slots: Sequence[str]) -> list[Contest]:
+    """Everything that is measured; `slots`: the files of the slots of both tables."""
     readers = {"Penstock": PENSTOCK, "Penstock, first": PENSTOCK, "hudi-rs": HUDI_RS}
     return [
         *(
@@ -64,7 +82,23 @@ def contests(small: str, large: str) -> list[Contest]:
             },
             is_checked=False,
         ),
+        Contest(
+            "a Spark task's first split",
+            {
+                "small table": ("-c", TASK, slots[0]),
+                "large table": ("-c", TASK, slots[1]),
+                "import pyspark.worker, pyarrow": ("-c", "import pyspark.worker, pyarrow"),
+            },
+            is_checked=False,
+        ),
     ]
+
+
+def slot_file(folder: pathlib.Path, table: str, name: str) -> str:
+    """The file of a table's only slot."""
+    path = str(folder / name)
+    subprocess.run([sys.executable, "-P", "-c", SLOT, table, path], check=True)
+    return path
 
 
 def cpu_s(arguments: Sequence[str], folder: pathlib.Path, *, is_first: bool) -> tuple[float, str]:
@@ -128,8 +162,9 @@ def main() -> None:
         folder = pathlib.Path(scratch)
         small = args.small or write_table(folder, 2000, 200)
         large = args.large or write_table(folder, 1_000_000, 100_000)
+        slots = [slot_file(folder, table, f"slot-{number}") for number, table in enumerate((small, large))]
         print("| what | process | CPU seconds, median | least to most | to hudi-rs |\n|---|---|---|---|---|")
-        for contest in contests(small, large):
+        for contest in contests(small, large, slots):
             print(*lines(contest, folder, args.runs), sep="\n", flush=True)
 
 

@@ -28,6 +28,7 @@ from importlib.metadata import version
 from rich.console import Console
 
 from bench.avro_decode import decode_ns
+from bench.compared import hudi_rs_crate
 from bench.compared.contestants import Cast, Contestant, Question
 from bench.compared.plots import draw
 from bench.compared.probes import first_queries, peaks, sent_bytes
@@ -93,7 +94,7 @@ def measure_all(args: argparse.Namespace, cast: Cast, tables: Tables) -> Figures
             log(f"{key} FAILED: {error}")
             cast.stop()
 
-    selected = [turn for turn in turns(args.rounds) if is_selected(turn.key)]
+    selected = [turn for turn in turns(args.rounds, has_crate=hudi_rs_crate.is_built()) if is_selected(turn.key)]
     needed = {turn.table for turn in selected} | ({"plain", "big", "tiny"} if is_selected("memory") else set())
     for name in sorted(needed | ({"plain"} if is_selected("first-query") else set())):
         tables[name]

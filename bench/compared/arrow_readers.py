@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from hudi import HudiQueryType, HudiReadOptions, HudiTableBuilder
 
 import penstock
+from bench.compared import hudi_rs_crate
 
 BARE_BATCH_ROWS = 32768
 
@@ -38,6 +39,12 @@ def read_hudi_rs_stream(path: str, columns: list[str], options: Mapping[str, str
     return HudiTableBuilder.from_base_uri(path).build().read_stream(_hudi_options(columns, options))
 
 
+def read_hudi_rs_crate(path: str, columns: list[str], options: Mapping[str, str]) -> Iterable[pa.RecordBatch]:
+    """hudi-rs's newest crate, batch by batch."""
+    assert not options, "only snapshots are read"
+    return hudi_rs_crate.read_stream(path, columns)
+
+
 def read_hudi_rs(path: str, columns: list[str], options: Mapping[str, str]) -> Iterable[pa.RecordBatch]:
     """hudi-rs, all batches at once."""
     return HudiTableBuilder.from_base_uri(path).build().read(_hudi_options(columns, options))
@@ -54,6 +61,7 @@ def read_pyarrow(path: str, columns: list[str], options: Mapping[str, str]) -> I
 READERS: dict[str, Callable[[str, list[str], Mapping[str, str]], Iterable[pa.RecordBatch]]] = {
     "penstock": read_penstock,
     "hudi-rs stream": read_hudi_rs_stream,
+    "hudi-rs crate": read_hudi_rs_crate,
     "hudi-rs": read_hudi_rs,
     "pyarrow": read_pyarrow,
 }

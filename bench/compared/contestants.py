@@ -26,6 +26,7 @@ class Contestant(StrEnum):
     ARROW = "Penstock to Arrow"
     SYSTEM_POOL = "Penstock to Arrow, system pool"
     HUDI_RS_STREAM = "hudi-rs stream"
+    HUDI_RS_CRATE = "hudi-rs 0.6.0-rc.1 stream"
     HUDI_RS = "hudi-rs eager"
     PYARROW = "pyarrow, base files"
     SPARK = "Penstock in Spark"
@@ -41,6 +42,7 @@ ARROW_READERS = {
     Contestant.ARROW: "penstock",
     Contestant.SYSTEM_POOL: "penstock",
     Contestant.HUDI_RS_STREAM: "hudi-rs stream",
+    Contestant.HUDI_RS_CRATE: "hudi-rs crate",
     Contestant.HUDI_RS: "hudi-rs",
     Contestant.PYARROW: "pyarrow",
 }

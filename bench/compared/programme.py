@@ -6,6 +6,8 @@ JVM compiles while it runs.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bench.compared.columns import LINEITEM
 from bench.compared.contestants import Contestant, Kind, Question
 from bench.compared.schedule import Turn
@@ -13,6 +15,8 @@ from bench.compared.schedule import Turn
 ARROW, SPARK = Contestant.ARROW, Contestant.SPARK
 STREAM, EAGER, BUNDLE = Contestant.HUDI_RS_STREAM, Contestant.HUDI_RS, Contestant.HUDI_SPARK
 EVERYONE = (ARROW, STREAM, EAGER, SPARK, BUNDLE)
+DECODED = Contestant.PYARROW
+"""Decodes the base file and does nothing else: what a reader costs at least that decodes by Arrow."""
 MERGED = (ARROW, STREAM, SPARK, BUNDLE)
 TWO = ("key", "n")
 
@@ -32,13 +36,28 @@ Q1_COLUMNS = ("l_quantity", "l_extendedprice", "l_discount", "l_tax", "l_returnf
 Q6_COLUMNS = ("l_quantity", "l_extendedprice", "l_discount", "l_shipdate")
 
 
-def turns(rounds: int) -> tuple[Turn, ...]:
-    """The comparisons of a run, in order. Turns with Spark are adjacent, so that its JVMs stay warm."""
+def turns(rounds: int, *, has_crate: bool = False) -> tuple[Turn, ...]:
+    """The comparisons of a run, in order; with hudi-rs's newest crate beside its wheel if it is built (`has_crate`)."""
+    comparisons = _turns(rounds)
+    return tuple(map(_with_crate, comparisons)) if has_crate else comparisons
+
+
+def _with_crate(turn: Turn) -> Turn:
+    """The turn with the crate after the wheel's stream, if it has that."""
+    if STREAM not in turn.contestants:
+        return turn
+    after = turn.contestants.index(STREAM) + 1
+    contestants = (*turn.contestants[:after], Contestant.HUDI_RS_CRATE, *turn.contestants[after:])
+    return replace(turn, contestants=contestants)
+
+
+def _turns(rounds: int) -> tuple[Turn, ...]:
+    """Turns with Spark are adjacent, so that its JVMs stay warm."""
     warm = rounds
     few = {"warm": 1, "rounds": rounds}
     spark = {"warm": warm, "rounds": rounds}
     return (
-        _turn("snapshot", "snapshot, all columns", "plain", Question(), EVERYONE, **spark),
+        _turn("snapshot", "snapshot, all columns", "plain", Question(), (*EVERYONE, DECODED), **spark),
         _turn("two-columns", "snapshot, two columns", "plain", Question(columns=TWO), EVERYONE, **spark),
         _turn(
             "sum", "snapshot, sum of one column", "plain", Question(columns=("n",), ask="sum"), (SPARK, BUNDLE), **spark
@@ -58,7 +77,7 @@ def turns(rounds: int) -> tuple[Turn, ...]:
         _turn("parquet-log", "snapshot, Parquet log blocks", "parquet-log", Question(), MERGED, **few),
         _turn("groups-4", "snapshot, 4 file groups", "groups-4", Question(), MERGED, **few),
         _turn("groups-64", "snapshot, 64 file groups", "groups-64", Question(), MERGED, **few),
-        _turn("small-log", "snapshot, log of 0.5 %", "small-log", Question(), MERGED, **few),
+        _turn("small-log", "snapshot, log of 0.5 %", "small-log", Question(), (*MERGED, DECODED), **few),
         _turn(
             "log-free",
             "snapshot, no log",

@@ -16,6 +16,8 @@ from bench.compared.contestants import ARROW_READERS, Cast, Contestant, Kind, Qu
 from bench.compared.processes import Cost
 from bench.compared.tables import PreparedTable
 
+BASE_FILES = (Contestant.SPARK_PARQUET, Contestant.PYARROW)
+"""Readers of base files without logs."""
 ENOUGH_ROWS = 400_000
 """In smaller tables footers and buffers hide the bytes that a projection saves, and all rows fit into two batches."""
 
@@ -91,14 +93,14 @@ def wall_s(cost: Cost) -> float:
 def check_equal_rows(cast: Cast, turn: Turn, table: PreparedTable) -> int:
     """Checks that contestants return rows of equal fingerprints by the expected code path, and returns the number of
     rows; AssertionError otherwise. Questions that return values are compared in each round instead (`equal`). If there
-    are logs, only the number of rows of Spark's scan of base files is compared."""
+    are logs, only the number of rows of a reader of base files is compared."""
     if turn.question.ask != "all":
         return table.table.rows
     answers = {}
     for contestant in turn.contestants:
         answer = cast.worker(contestant).ask(request(contestant, turn.question, table, prove=True))
         answers[contestant] = values_of(answer)
-        if contestant is Contestant.SPARK_PARQUET and table.table.updated_rows:
+        if contestant in BASE_FILES and table.table.updated_rows:
             rows_of_bases = answers.pop(contestant)[0]
             assert rows_of_bases == str(table.table.rows), f"{turn.key}: {rows_of_bases} rows in base files"
         _assert_path(cast, contestant, turn.question, table)
