@@ -30,6 +30,8 @@ HUDI_RS = (
     "import sys, hudi; table = hudi.HudiTableBuilder.from_base_uri(sys.argv[1]).build(); "
     "print(sum(batch.num_rows for batch in table.read()))"
 )
+LIBRARIES = "import pyarrow, pyarrow.parquet, pyarrow.compute, fastavro"
+"""The libraries that a read of any table needs."""
 SLOT = """
 import sys
 from pyspark import cloudpickle
@@ -78,6 +80,7 @@ def contests(small: str, large: str, slots: Sequence[str]) -> list[Contest]:
                 "read --limit 3, large table": (*LIMIT, large),
                 "--version": ("-m", "penstock", "--version"),
                 "import pyarrow": ("-c", "import pyarrow"),
+                "import pyarrow, its Parquet and functions, fastavro": ("-c", LIBRARIES),
                 "python -c pass": ("-c", "pass"),
             },
             is_checked=False,
