@@ -24,6 +24,7 @@ MERGER_TABLE = {
     "hoodie.write.record.merge.strategy.id": STRATEGY,
     "hoodie.write.record.merge.custom.implementation.classes": MERGER,
 }
+VIRTUAL = {"hoodie.populate.meta.fields": "false"}
 FIRST = [("k%02d" % i, 100, i, "first" if i % 2 else None, "a") for i in range(12)]
 STEPS = [
     ("insert", FIRST),
@@ -117,6 +118,8 @@ def main():
     for topic, merger, settings, versions in (
         ("payload", PAYLOAD, {"hoodie.datasource.write.payload.class": PAYLOAD}, (6, 8, 9)),
         ("merger", STRATEGY, MERGER_TABLE, (9,)),
+        ("payload_virtual", PAYLOAD, {"hoodie.datasource.write.payload.class": PAYLOAD, **VIRTUAL}, (6, 9)),
+        ("merger_virtual", STRATEGY, {**MERGER_TABLE, **VIRTUAL}, (9,)),
         ("reverse", REVERSE, {"hoodie.datasource.write.payload.class": REVERSE}, (6, 9)),
         ("avro", AVRO, {"hoodie.datasource.write.payload.class": AVRO}, (6, 9)),
     ):
@@ -153,7 +156,7 @@ def main():
             packed(path, os.path.join(given.out, "tables", name + ".zip"))
             cases.append({
                 "name": name, "hudi": "1.2.0", "table_version": version, "table_type": "MERGE_ON_READ",
-                "what": f"MOR, merged by {merger}", "merger": merger, "instants": times, "queries": queries,
+                "what": f"MOR, merged by {merger}{', without meta columns' if topic.endswith('virtual') else ''}", "merger": merger, "instants": times, "queries": queries,
             })
     for left in glob.glob(os.path.join(given.out, "expected", "G_*", "*.d")):
         shutil.rmtree(left)
