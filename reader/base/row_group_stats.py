@@ -36,6 +36,7 @@ from penstock.table.predicate.bounds import (
     value_bounds,
 )
 from penstock.table.predicate.tree import And, Column, OneOf, Predicate
+from penstock.table.schema.decimals import scaled
 
 _INT96 = "INT96"
 _DAY_US = 86_400_000_000
@@ -216,6 +217,4 @@ def _leaf_count(kind: pa.DataType) -> int:
 
 
 def _decimal(raw: int | bytes, scale: int) -> Decimal:
-    unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
-    digits = tuple(int(digit) for digit in str(abs(unscaled)))
-    return Decimal((int(unscaled < 0), digits, -scale))
+    return scaled(int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw), scale)

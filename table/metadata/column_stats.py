@@ -16,6 +16,7 @@ from typing import Final
 
 from penstock.proto.errors import CorruptFile
 from penstock.proto.value_classes import dataclass
+from penstock.table.schema.decimals import scaled
 from penstock.table.timeline.fields import Fields
 
 COLUMN_STATS: Final = "column_stats"
@@ -46,6 +47,8 @@ _BY_WRAPPER: Final = {
     "TimestampMicrosWrapper": "timestamp-micros",
 }
 _V1_SCALE: Final = 15
+_DECIMAL_BYTES: Final = 16
+"""Bytes of the longest decimal, with 38 digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +141,9 @@ def _value(record: Fields, name: str, ordinal: int, extra: str) -> tuple[StatVal
     if logical != "decimal":
         return value, logical
     scale = _scale(extra) if ordinal == 10 else _V1_SCALE
-    if not isinstance(value, bytes) or scale is None:
+    if not isinstance(value, bytes) or scale is None or not 0 < len(value) <= _DECIMAL_BYTES:
         return None, logical
-    return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale), logical
+    return scaled(int.from_bytes(value, "big", signed=True), scale), logical
 
 
 def _scale(extra: str) -> int | None:

@@ -1,7 +1,8 @@
-"""Converts Avro decimals (big-endian two's complement bytes) to Arrow decimals and back. Vectorized and exact."""
+"""Converts Avro decimals (big-endian two's complement bytes) to Arrow decimals and back, and single numbers. Exact."""
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Final
 
 import numpy as np
@@ -57,6 +58,12 @@ def decimals_to_bytes(decimals: pa.Array) -> pa.BinaryArray:
     offsets = np.concatenate([[0], np.cumsum(_WIDTH - skipped)]).astype(np.int32)
     content = np.ascontiguousarray(big_endian[kept])
     return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(content)])
+
+
+def scaled(unscaled: int, scale: int) -> Decimal:
+    """The number unscaled * 10^-scale with all its digits. `Decimal.scaleb` rounds to the digits of the context."""
+    digits = tuple(int(digit) for digit in str(abs(unscaled)))
+    return Decimal((int(unscaled < 0), digits, -scale))
 
 
 def _validity(array: pa.Array) -> pa.Buffer | None:

@@ -1,13 +1,15 @@
 """Files that a request's filter excludes by the column statistics of the metadata table. Pure, but for `without_rows`.
 
-Statistics are used for whole numbers, dates and timestamps only. For floating columns with NaN, and for texts too long
-for a footer, writers record bounds that are too narrow: Hudi records 0.0 for a missing bound, or the bound of another
-row group. The reader prunes such columns by the footers that it reads anyway.
+Statistics are used for whole numbers, decimals, dates and timestamps only. For floating columns with NaN, and for texts
+too long for a footer, writers record bounds that are too narrow: Hudi records 0.0 for a missing bound, or the bound of
+another row group. The reader prunes such columns by the footers that it reads anyway.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -20,8 +22,9 @@ from penstock.table.metadata.column_stats import COLUMN_STATS, ColumnStats, comb
 from penstock.table.metadata.keys import column_stats_key
 from penstock.table.metadata.metadata_table import MetadataTable, indexes
 from penstock.table.parquet.legacy_calendar import widened_bounds
-from penstock.table.predicate.bounds import UNKNOWN, ColumnBounds, MayMatch, range_bounds
+from penstock.table.predicate.bounds import UNKNOWN, ColumnBounds, Comparable, MayMatch, range_bounds
 from penstock.table.predicate.tree import Column, columns_of
+from penstock.table.schema import avro
 from penstock.table.schema.avro import AvroType, Primitive
 
 if TYPE_CHECKING:
@@ -97,7 +100,7 @@ def _columns_with_statistics(
 
 def _has_exact_bounds(kind: AvroType) -> bool:
     match kind:
-        case Primitive("int", "date"):
+        case Primitive("int", "date") | avro.Decimal():
             return True
         case Primitive("long", logical) if logical.removeprefix("local-").startswith("timestamp-"):
             return True
@@ -112,12 +115,17 @@ def _bounds(stats: ColumnStats | None, kind: AvroType, arrow: pa.DataType) -> Co
     low, high = (_exact(value, stats.logical, kind, arrow) for value in (stats.low, stats.high))
     if low is None or high is None:
         return UNKNOWN
-    if depends_on_calendar(kind):  # the file may use the legacy calendar, and its statistics do not record that
+    # the file may use the legacy calendar, and its statistics do not record that
+    if depends_on_calendar(kind) and isinstance(low, int) and isinstance(high, int):
         low, high = widened_bounds(low, high, 1 if pa.types.is_date(arrow) else _DAY_US)
     return range_bounds(low, high, nulls=True)
 
 
-def _exact(value: object, logical: str, kind: AvroType, arrow: pa.DataType) -> int | None:
+def _exact(value: object, logical: str, kind: AvroType, arrow: pa.DataType) -> Comparable | None:
+    if isinstance(kind, avro.Decimal):
+        if logical == "decimal" and isinstance(value, Decimal) and _is_value_of(value, kind):
+            return value
+        return None
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     if kind in _WHOLE_NUMBERS:
@@ -126,6 +134,14 @@ def _exact(value: object, logical: str, kind: AvroType, arrow: pa.DataType) -> i
     if moment_us is None:
         return None
     return moment_us // _DAY_US if pa.types.is_date(arrow) else moment_us
+
+
+def _is_value_of(value: Decimal, kind: avro.Decimal) -> bool:
+    """Whether a column of the type can hold the value. Hudi records no others: before version 9 it leaves out columns
+    whose type has more than 15 digits before or after the point."""
+    unscaled: Fraction = Fraction(value) * 10**kind.scale
+    limit: int = 10**kind.precision
+    return unscaled.denominator == 1 and abs(unscaled) < limit
 
 
 def _statistics_of(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -245,6 +247,20 @@ class TestColumnStats:
         decimal = {"typeOrdinal": 10, "additionalInfo": "10,2"}
         result = only(stat(("BytesWrapper", b"\xff"), ("BytesWrapper", b"\1\0"), valueType=decimal))
         assert (str(result.low), str(result.high)) == ("-0.01", "2.56")
+
+    @pytest.mark.parametrize("unscaled", [10**38 - 1, -(10**38 - 1), 10**37 + 1, 0])
+    @pytest.mark.parametrize("scale", [0, 10, 38])
+    def test_decimals_have_all_their_digits(self, unscaled: int, scale: int) -> None:
+        value = ("BytesWrapper", unscaled.to_bytes(16, "big", signed=True))
+        low = only(stat(value, value, valueType={"typeOrdinal": 10, "additionalInfo": f"38,{scale}"})).low
+        assert isinstance(low, Decimal) and Fraction(low) == Fraction(unscaled, 10**scale)
+
+    @pytest.mark.parametrize(
+        ("value", "extra"), [(b"", "10,2"), (b"\1" * 17, "10,2"), (b"\1", ""), (b"\1", "10,-2"), (b"\1", "9,2000")]
+    )
+    def test_damaged_decimals_are_unknown(self, value: bytes, extra: str) -> None:
+        wrapped = ("BytesWrapper", value)
+        assert only(stat(wrapped, wrapped, valueType={"typeOrdinal": 10, "additionalInfo": extra})).low is None
 
     def test_bound_of_another_shape_is_refused(self) -> None:
         with pytest.raises(CorruptFile, match="minValue"):

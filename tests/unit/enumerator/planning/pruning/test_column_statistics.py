@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -20,6 +21,9 @@ FIELDS: dict[str, Any] = {
     "day": {"type": "int", "logicalType": "date"},
     "us": {"type": "long", "logicalType": "timestamp-micros"},
     "ms": {"type": "long", "logicalType": "timestamp-millis"},
+    "d": {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2},
+    "w": {"type": "fixed", "name": "w", "size": 16, "logicalType": "decimal", "precision": 38, "scale": 10},
+    "z": {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0},
 }
 SCHEMA = TableSchema.parse(
     json.dumps(
@@ -78,6 +82,55 @@ def may_hold(where: str, **known: ColumnStats | None) -> bool:
 )
 def test_whole_numbers(where: str, known: ColumnStats | None, answer: bool) -> None:
     assert may_hold(where, n=known) is answer
+
+
+def decimals(low: str, high: str, **changed: Any) -> ColumnStats:
+    return stats(Decimal(low), Decimal(high), "decimal", **changed)
+
+
+MANY = "1234567890123456789012345678"
+
+
+@pytest.mark.parametrize(
+    ("where", "column", "known", "answer"),
+    [
+        ("d = 1.24", "d", decimals("-9.99", "1.23"), False),
+        ("d = 1.23", "d", decimals("-9.99", "1.23"), True),
+        ("d = 1.23", "d", decimals("-9.990000000000000", "1.230000000000000"), True),
+        ("d = 1.24", "d", decimals("-9.990000000000000", "1.230000000000000"), False),
+        ("d < -9.99", "d", decimals("-9.99", "1.23"), False),
+        ("d <= -9.99", "d", decimals("-9.99", "1.23"), True),
+        ("d > 1.23D", "d", decimals("-9.99", "1.23"), False),
+        ("d IN (-10, 5, 1.24)", "d", decimals("-9.99", "1.23"), False),
+        ("d IS NULL", "d", decimals("-9.99", "1.23", null_count=0), True),
+        (f"w = {MANY}.0000000001", "w", decimals(f"{MANY}.0000000002", f"{MANY}.0000000003"), False),
+        (f"w = {MANY}.0000000002", "w", decimals(f"{MANY}.0000000002", f"{MANY}.0000000003"), True),
+        ("z = 7", "z", decimals("-99999999999999999999999999999999999999", "6"), False),
+        ("z = 6", "z", decimals("-99999999999999999999999999999999999999", "6"), True),
+    ],
+)
+def test_decimals(where: str, column: str, known: ColumnStats, answer: bool) -> None:
+    assert may_hold(where, **{column: known}) is answer
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        decimals("1.230000000000001", "1.23000000000001"),
+        decimals("0.001", "1.23"),
+        decimals("1", "1000"),
+        decimals("-1000", "1"),
+        stats(Decimal(1), Decimal(2)),
+        stats(1, 2, "decimal"),
+        stats(1.0, 2.0, "decimal"),
+        stats("1", "2", "decimal"),
+        decimals("1", "2", is_deleted=True),
+        decimals("1", "2", null_count=None),
+        stats(None, None, "decimal"),
+    ],
+)
+def test_decimals_that_the_column_cannot_hold_are_no_bounds(known: ColumnStats) -> None:
+    assert may_hold("d = 500", d=known)
 
 
 @pytest.mark.parametrize(
