@@ -27,7 +27,8 @@ import penstock
 from penstock.table.config.java_properties import format_properties, parse_properties
 from penstock.table.hfile.encoder import encode_hfile
 from penstock.table.hudi_table import open_table
-from penstock.table.metadata.record_index import RECORD_INDEX, group_number
+from penstock.table.metadata.key_groups import group_number
+from penstock.table.metadata.record_index import RECORD_INDEX
 from penstock.table.metadata.record_schema import RECORD_SCHEMA, block_schema
 
 GROUPS = 10

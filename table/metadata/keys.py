@@ -1,6 +1,7 @@
-"""The keys of statistics records in the metadata table: hashes of column, partition and file name. Pure.
+"""The keys of statistics and bloom filters in the metadata table: hashes of column, partition and file name. Pure.
 
-Source: Hudi `HoodieMetadataPayload.getColumnStatsIndexKey`, `ColumnIndexID`, `PartitionIndexID`, `FileIndexID`.
+Source: Hudi `HoodieMetadataPayload.getColumnStatsIndexKey`, `getBloomFilterIndexKey`, `ColumnIndexID`,
+`PartitionIndexID`, `FileIndexID`.
 """
 
 from __future__ import annotations
@@ -24,13 +25,21 @@ _ROOT: Final = "."
 
 def column_stats_key(column: str, partition: str, file_name: str) -> str:
     """The key of a column's statistics in a file; `column` is a dotted path for a nested column."""
-    digest = hashlib.md5(file_name.encode(), usedforsecurity=False).digest()
-    return partition_stats_key(column, partition) + base64.b64encode(digest).decode("ascii")
+    return partition_stats_key(column, partition) + _of_file(file_name)
+
+
+def bloom_filter_key(partition: str, file_name: str) -> str:
+    """The key of the bloom filter of a base file's record keys."""
+    return _hashed(partition or _ROOT) + _of_file(file_name)
 
 
 def partition_stats_key(column: str, partition: str) -> str:
     """The key of a column's statistics in a partition; '' is the partition of a table without partitions."""
     return _hashed(column) + _hashed(partition or _ROOT)
+
+
+def _of_file(name: str) -> str:
+    return base64.b64encode(hashlib.md5(name.encode(), usedforsecurity=False).digest()).decode("ascii")
 
 
 def _hashed(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -32,7 +33,7 @@ from penstock.table.hudi_table import HudiTable
 from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_blocks
 from penstock.table.log.deletes import decode_deletes
 from penstock.table.metadata.folder import FolderStorage
-from penstock.table.metadata.records import RecordReaders, StoredRecords
+from penstock.table.metadata.records import RecordReaders, Records, StoredRecords
 from penstock.table.metadata.validity import ValidBlocks, first_not_recorded, pending_instants
 from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.timeline.active import Timeline
@@ -51,6 +52,9 @@ _SCHEMA: Final = b"schema"
 
 Versions = Mapping[str, Sequence[Fields | None]]
 """Key -> its records, oldest first; None where the key was deleted."""
+
+KeysOf = Callable[[Sequence[VisibleFiles]], Mapping[VisibleFiles, Collection[str]]]
+"""All file groups of a metadata partition -> those to read, with the keys to look up in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +132,23 @@ class MetadataTable:
             self._read_group(visible, valid, row_keys, records)
         return records
 
-    def records_by_group(
-        self, partition: str, keys_of: Callable[[Sequence[VisibleFiles]], Mapping[VisibleFiles, Collection[str]]]
-    ) -> Iterator[Versions]:
+    def records_by_group(self, partition: str, keys_of: KeysOf) -> Iterator[Versions]:
         """The records of each file group alone, as `records`. `keys_of` gives the groups to read, and their keys."""
+        for read_group in self._chosen(partition, keys_of):
+            records = StoredRecords()
+            read_group(records)
+            yield records
+
+    def read_into(self, records: Records, partition: str, keys_of: KeysOf) -> None:
+        """Adds the records of the groups to `records`, those of a key oldest first. Holds no record."""
+        for read_group in self._chosen(partition, keys_of):
+            read_group(records)
+
+    def _chosen(self, partition: str, keys_of: KeysOf) -> Iterator[Callable[[Records], None]]:
         files = self._files(partition)
         valid = ValidBlocks(self._committed(files), self._pending)
         for visible, keys in keys_of(tuple(self._visible(files, valid.committed))).items():
-            records = StoredRecords()
-            self._read_group(visible, valid, {key.encode() for key in keys}, records)
-            yield records
+            yield partial(self._read_group, visible, valid, {key.encode() for key in keys})
 
     def visible(self, partition: str) -> tuple[VisibleFiles, ...]:
         """The newest files of each file group of a metadata partition. Errors as `records`."""
@@ -153,7 +164,7 @@ class MetadataTable:
                 yield visible
 
     def _read_group(
-        self, visible: VisibleFiles, valid: ValidBlocks, row_keys: Collection[bytes] | None, records: StoredRecords
+        self, visible: VisibleFiles, valid: ValidBlocks, row_keys: Collection[bytes] | None, records: Records
     ) -> None:
         with ThreadPoolExecutor(max_workers=_READERS) as pool:
             logs = pool.map(self._read_log, [log.ref.path for log in visible.logs])
@@ -173,7 +184,7 @@ class MetadataTable:
                 self._add_records(HFile(source, where), item.block.header.schema_json, where, row_keys, records)
 
     def _add_records(
-        self, file: HFile, schema_json: str, where: str, row_keys: Collection[bytes] | None, records: StoredRecords
+        self, file: HFile, schema_json: str, where: str, row_keys: Collection[bytes] | None, records: Records
     ) -> None:
         """Adds the file's records of the row keys, with the block's schema, else that in the file, as their decoder."""
         if not file.entry_count:

@@ -1,22 +1,21 @@
 """The record index of the metadata table: the file group of each record key. Pure, but for `locate`.
 
-Source: Hudi `HoodieMetadataPayload.getRecordGlobalLocation`, `HoodieTableMetadataUtil.mapRecordKeyToFileGroupIndex`.
+Source: Hudi `HoodieMetadataPayload.getRecordGlobalLocation`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from penstock.proto.errors import CorruptFile
-from penstock.table.files.slices import GroupId, VisibleFiles
+from penstock.table.files.slices import GroupId
+from penstock.table.metadata.key_groups import keys_by_group
 from penstock.table.metadata.metadata_table import MetadataTable
 from penstock.table.timeline.fields import Fields
 
 RECORD_INDEX: Final = "record_index"
 
-_GROUP: Final = re.compile(r"record-index-(\d{4,9})-0", re.ASCII)
 _UUID_BITS: Final = 0
 _TEXT: Final = 1
 _MASK: Final = 2**64 - 1
@@ -35,25 +34,6 @@ def locate(metadata: MetadataTable, keys: Collection[str]) -> dict[str, frozense
             if location is not None:
                 located[key] = located.get(key, frozenset()) | {location}
     return located
-
-
-def keys_by_group(groups: Sequence[VisibleFiles], keys: Collection[str]) -> Mapping[VisibleFiles, Collection[str]]:
-    """The keys to look up in each file group of the index."""
-    numbers = [_number(files) for files in groups]
-    if sorted(number for number in numbers if number is not None) != list(range(len(groups))):
-        return dict.fromkeys(groups, keys)
-    by_number: dict[int, list[str]] = {}
-    for key in keys:
-        by_number.setdefault(group_number(key, len(groups)), []).append(key)
-    return {files: by_number[n] for files, n in zip(groups, numbers, strict=True) if n is not None and n in by_number}
-
-
-def group_number(key: str, groups: int) -> int:
-    """The number of the index's file group with the key, of so many."""
-    value = 0
-    for unit in memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H"):
-        value = (value * 31 + unit) & 0xFFFFFFFF
-    return (value if value < 1 << 31 else (1 << 32) - value) % groups
 
 
 def location_of(versions: Sequence[Fields | None]) -> GroupId | None:
@@ -75,8 +55,3 @@ def location_of(versions: Sequence[Fields | None]) -> GroupId | None:
     digits = f"{bits:032x}"
     file_id = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
     return fields.text("partitionName"), f"{file_id}-{index}" if index >= 0 else file_id
-
-
-def _number(files: VisibleFiles) -> int | None:
-    name = _GROUP.fullmatch(files.files[0].name.file_id)
-    return int(name[1]) if name else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import fastavro
 
@@ -57,6 +57,16 @@ class RecordReaders:
         if reader is None:
             reader = self._known[schema_json] = RecordReader(schema_json, where)
         return reader.read
+
+
+class Records(Protocol):
+    """Takes the records of keys, those of a key oldest first."""
+
+    def add(self, key: str, value: bytes, read: Callable[[bytes], Fields]) -> None:
+        """Adds a record of the key, newer than the others; `read` decodes it. b'' is a deletion."""
+
+    def delete(self, key: str) -> None:
+        """Adds a deletion of the key, if it has records."""
 
 
 class StoredRecords(Mapping[str, Sequence[Fields | None]]):

@@ -140,6 +140,10 @@ class BloomFilter:
             find_bits(data, bounds, places, self.hashes, self.bits, row, may_be)
         return may_be
 
+    def may_contain_any(self, bits: np.ndarray) -> bool:
+        """Whether one of the keys with these bits (`key_bits.key_bits`) may have been added."""
+        return any(bool((row[bits >> 3] >> (bits & 7) & 1).all(axis=1).any()) for row in self.rows)
+
     def encoded(self) -> str:
         """The filter as the text of the footer: the inverse of `parse_bloom_filter`."""
         head = _HEAD.pack(_VERSION, self.hashes, _MURMUR, self.bits)

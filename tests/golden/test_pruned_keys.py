@@ -14,8 +14,9 @@ from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.queries import Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.table.files.buckets import BUCKETS, HASHING_FOLDER, INDEX_TYPE
 from penstock.table.hudi_table import HudiTable, open_table
+from penstock.table.metadata.key_groups import group_number, keys_by_group
 from penstock.table.metadata.metadata_table import MetadataTable, open_metadata_table
-from penstock.table.metadata.record_index import RECORD_INDEX, group_number, keys_by_group
+from penstock.table.metadata.record_index import RECORD_INDEX
 from tests.pruned_keys import KeyReads, check, reads_by_key
 
 pytestmark = pytest.mark.golden

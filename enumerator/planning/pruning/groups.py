@@ -1,8 +1,10 @@
-"""Excludes file groups from a plan: by the hash of keys, the record index, and column statistics, in this order."""
+"""Excludes file groups from a plan: by the hash of keys, the record index, else bloom filters of keys, and column
+statistics, in this order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from enum import StrEnum
 from typing import Final
@@ -10,6 +12,7 @@ from typing import Final
 from penstock.enumerator.log import log_fallback
 from penstock.enumerator.planning.pruning.bucket_hash import outside_buckets
 from penstock.enumerator.planning.pruning.column_statistics import log_free, usable_columns, without_rows
+from penstock.enumerator.planning.pruning.key_filters import may_be_filtered, without_possible_keys
 from penstock.enumerator.planning.pruning.record_lookup import is_of_newest_rows, without_keys
 from penstock.enumerator.planning.pruning.required_keys import required_keys
 from penstock.enumerator.planning.table_state import TableState
@@ -20,6 +23,7 @@ from penstock.proto.value_classes import dataclass
 from penstock.table.files.buckets import HASHING_FOLDER, recorded_buckets
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
+from penstock.table.metadata.bloom_filters import BLOOM_FILTERS
 from penstock.table.metadata.listing import TableListing
 from penstock.table.metadata.metadata_table import MetadataTable, indexes
 from penstock.table.metadata.record_index import RECORD_INDEX
@@ -35,6 +39,8 @@ class Reason(StrEnum):
     """The hash of each key is the number of another file group."""
     RECORD_INDEX = "record index"
     """The record index has each key in another file group, or not at all."""
+    BLOOM_FILTERS = "bloom filters"
+    """The bloom filter of the base file in the metadata table has none of the keys."""
     COLUMN_STATISTICS = "column statistics"
     """No value within the bounds of a column in the metadata table matches."""
 
@@ -64,8 +70,8 @@ class PrunedPlan:
 def prune_groups(table: HudiTable, state: TableState, plan: Plan) -> PrunedPlan:
     """The plan without the file groups in which no row matches the request's filter.
 
-    Column statistics and the record index are read for more than FEW_FILES groups that they can exclude. Indexes that
-    the table's properties list, and that turn out to be unusable, are logged.
+    The record index, bloom filters and column statistics are read for more than FEW_FILES groups that they can exclude.
+    Indexes that the table's properties list, and that turn out to be unusable, are logged.
     """
     if state.request.row_filter is None or not plan.splits:
         return PrunedPlan(plan)
@@ -100,7 +106,17 @@ class _Pruning:
             self._exclude(Reason.BUCKET_HASH, outside_buckets(groups, keys, buckets))
         asked = state.request.request.record_index
         if asked and self._lists(RECORD_INDEX) and is_of_newest_rows(state) and len(self.plan.splits) > FEW_FILES:
-            self._by_metadata(Reason.RECORD_INDEX, lambda metadata: without_keys(state, groups, keys, metadata))
+            found = self._by_metadata(Reason.RECORD_INDEX, lambda metadata: without_keys(state, groups, keys, metadata))
+            if found:
+                return
+        self._by_bloom_filters(keys)
+
+    def _by_bloom_filters(self, keys: Collection[str]) -> None:
+        if not (self._lists(BLOOM_FILTERS) and self._state.properties.populate_meta_fields and may_be_filtered(keys)):
+            return
+        candidates = log_free(self.plan)
+        if len(candidates) > FEW_FILES:
+            self._by_metadata(Reason.BLOOM_FILTERS, lambda metadata: without_possible_keys(candidates, keys, metadata))
 
     def by_column_statistics(self) -> None:
         """Excludes groups without logs by the bounds of the filter's columns."""
@@ -117,11 +133,12 @@ class _Pruning:
         request = self._state.request.request
         return request.metadata and self._state.metadata_usable and index in indexes(self._state.properties)
 
-    def _by_metadata(self, reason: Reason, excluded_by: Callable[[MetadataTable], frozenset[GroupId] | str]) -> None:
+    def _by_metadata(self, reason: Reason, excluded_by: Callable[[MetadataTable], frozenset[GroupId] | str]) -> bool:
+        """Whether the metadata table could be used for the reason."""
         metadata = self._listing.metadata_table()
         if metadata is None:
             self._pass_over(reason, self._listing.fallback)
-            return
+            return False
         try:
             excluded = excluded_by(metadata)
         except PenstockError as error:
@@ -129,8 +146,9 @@ class _Pruning:
             excluded = str(error)
         if isinstance(excluded, str):
             self._pass_over(reason, excluded)
-        else:
-            self._exclude(reason, excluded)
+            return False
+        self._exclude(reason, excluded)
+        return True
 
     def _pass_over(self, reason: Reason, why: str) -> None:
         log_fallback(self._state.table, f"{reason}: {why}")

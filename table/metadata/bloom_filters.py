@@ -1,0 +1,32 @@
+"""The bloom filters of record keys in the metadata table, one for each base file. Pure.
+
+Source: Hudi `HoodieMetadataBloomFilter`, `HoodieMetadataPayload.createBloomFilterMetadataRecord`.
+
+Special case: the type of a filter is that of the writer's options. A file of a writer with other options, whose filter
+was recorded later, has a filter of another type, which does not decode.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.proto.errors import CorruptFile
+from penstock.table.parquet.bloom_filter import BloomFilter, parse_bloom_filter
+from penstock.table.timeline.fields import Fields
+
+BLOOM_FILTERS: Final = "bloom_filters"
+
+
+def bloom_filter_of(record: Fields) -> BloomFilter | None:
+    """The filter of a record; None for a deletion, and for a filter that cannot be read."""
+    if record.values.get("BloomFilterMetadata") is None:
+        return None
+    try:
+        fields = record.nested("BloomFilterMetadata", record.values["BloomFilterMetadata"])
+        content = fields.values.get("bloomFilter")
+        if fields.flag("isDeleted") or not isinstance(content, bytes):
+            return None
+        decoded = parse_bloom_filter(content.decode("ascii"), fields.text("type"), record.where)
+    except (UnicodeDecodeError, CorruptFile):
+        return None
+    return decoded if decoded.rows else None
