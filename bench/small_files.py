@@ -1,11 +1,16 @@
 """Processor time of a snapshot of a table of many small files, beside pyarrow's dataset of the same files.
 
-    python -m bench.small_files [--files 10000] [--partitions 5000] [--commits 1000] [--rows 100] [--runs 5]
+    python -m bench.small_files [--files 10000] [--partitions 5000] [--commits 1000] [--rows 100] [--runs 5] [--spark]
 
 A copy-on-write table of `--files` base files of `--rows` rows each, without a metadata table. Both read all columns of
 all files to Arrow, from a newly opened table or dataset: listings are part of it. Only Penstock reads the timeline and
-selects the file slices. Runs take turns after one of warm-up; a ratio is that of one turn. `--partition` instead: the
-seconds to the first batch of one partition.
+selects the file slices. Runs take turns after one of warm-up; a ratio is that of one turn. The last line is the first
+batch of one partition.
+
+`--spark` instead: `count` of the table in Spark, beside Spark's own scan of the same files (their folder, with its
+partition columns). All take turns in one warm session of two cores, each with a new `load()`, after two turns of
+warm-up. Processor time is that of the session's process tree; `penstock.spark.sql` reads one column, the others all
+that Spark asks for. `--slots` adds a read in so many tasks.
 """
 
 from __future__ import annotations
@@ -23,9 +28,13 @@ from rich.console import Console
 from rich.table import Table
 
 import penstock
+from bench.compared.contestants import Cast, Contestant
+from bench.compared.processes import Cost
 from bench.filtered import rows, write_table
 
 CACHE: Final = pathlib.Path(__file__).resolve().parent.parent / ".cache" / "bench"
+SPARK_WARM_UP: Final = 2
+"""Turns that are not counted: the JVM compiles its code."""
 
 
 def make_table(files: int, partitions: int, commits: int, in_a_file: int) -> str:
@@ -66,6 +75,41 @@ def first_batch(path: str) -> None:
     next(iter(penstock.read(path, where="dt = '00003'")))
 
 
+def counts_in_spark(path: str, slots: int) -> dict[str, dict[str, object]]:
+    """The request of each count, by its title; the first is Spark's own scan."""
+    asked: dict[str, object] = {"do": "query", "path": path, "options": {}, "ask": "count"}
+    counts = {
+        "Spark's own scan": {**asked, "format": "parquet", "options": {"pathGlobFilter": "*.parquet"}},
+        "load().count()": {**asked, "format": "penstock"},
+        "penstock.spark.sql": {**asked, "format": "penstock.spark.sql", "ask": ["sql", "SELECT count(*) FROM t"]},
+    }
+    if slots:
+        counts[f"load().count(), {slots} tasks"] = {**asked, "format": "penstock", "options": {"slots": str(slots)}}
+    return counts
+
+
+def in_spark(path: str, expected: int, runs: int, slots: int) -> None:
+    """Prints a line for each count in Spark."""
+    counts = counts_in_spark(path, slots)
+    turns: list[list[Cost]] = []
+    session = Cast([]).fresh(Contestant.SPARK)
+    try:
+        for _ in range(SPARK_WARM_UP + runs):
+            answers = [session.costed(request) for request in counts.values()]
+            if any(answer["values"] != [str(expected)] for answer, _ in answers):
+                raise SystemExit(f"expected {expected} rows of each: {[answer['values'] for answer, _ in answers]}")
+            turns.append([cost for _, cost in answers])
+    finally:
+        session.stop()
+    report = Table("count", "CPU s (spread)", "of it Python", "wall s (spread)", "CPU to Spark's own scan (spread)")
+    for place, title in enumerate(counts):
+        costs = [turn[place] for turn in turns[SPARK_WARM_UP:]]
+        ratios = [turn[place].cpu_s / turn[0].cpu_s for turn in turns[SPARK_WARM_UP:]]
+        figures = ([c.cpu_s for c in costs], [c.python_s for c in costs], [c.wall_s for c in costs], ratios)
+        report.add_row(title, *map(_spread, figures))
+    Console(width=130).print(report)
+
+
 def main() -> None:
     """Prints a line for each reader."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -74,8 +118,13 @@ def main() -> None:
     parser.add_argument("--commits", type=int, default=1_000)
     parser.add_argument("--rows", type=int, default=100)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--spark", action="store_true", help="measure count in Spark")
+    parser.add_argument("--slots", type=int, default=0, help="with --spark: also read in so many tasks")
     args = parser.parse_args()
     path = make_table(args.files, args.partitions, args.commits, args.rows)
+    if args.spark:
+        in_spark(path, args.files * args.rows, args.runs, args.slots)
+        return
     if by_penstock(path) != by_dataset(path):
         raise SystemExit("the readers return different numbers of rows")
     turns = [tuple(spent(read, path) for read in (by_penstock, by_dataset, first_batch)) for _ in range(args.runs)]

@@ -17,7 +17,7 @@ from penstock.engine.requests.stream import check_streamable, stream_scope, stre
 from penstock.engine.spark.load import Loaded, only_a_batch, only_a_stream
 from penstock.engine.spark.schema.casting import casting
 from penstock.engine.spark.schema.types import spark_schema
-from penstock.engine.spark.task.input_partitions import PackedSlot, PulledSlot, Slot, pack
+from penstock.engine.spark.task.input_partitions import PackedSlot, PulledSlot, Slot, packed_splits
 from penstock.engine.spark.watermark.columns import event_time_column, with_columns
 from penstock.enumerator.embedded import EmbeddedEnumerator
 from penstock.proto.codec.serialized import encode_scan, encode_split
@@ -122,7 +122,7 @@ def plan_slots(
     plan = enumerator.plan(request)
     _warn(request, len(plan.splits))
     casting(output_schema(plan.scan), schema, table=plan.scan.table, narrows=narrows)
-    packed = pack([split.size_bytes for split in plan.splits], os.cpu_count() or 1, request.slots)
+    packed = packed_splits(plan.scan, plan.splits, os.cpu_count() or 1, request.slots)
     log.info(
         "table %s: plan up to %s in this process, %d splits, %d slots",
         plan.scan.table,

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.engine.spark.task.input_partitions import PackedSlot, pack
+from penstock.engine.spark.task.input_partitions import PackedSlot, packed_splits
 from penstock.proto.codec.serialized import encode_scan, encode_split
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.splits import Scan, Split
@@ -54,13 +54,12 @@ class ScanDescription:
 def as_option(
     scan: Scan, splits: Sequence[Split], cores: int, requested: int, max_bytes: int = MAX_CONTENT_BYTES
 ) -> str | None:
-    """The splits in slots (`pack`), as text; None if they are more than `max_bytes`.
+    """The splits in slots (`packed_splits`), as text; None if they are more than `max_bytes`.
 
     The scan has the table's URI without credentials: tasks have their own.
     """
     slots = [
-        [_text(encode_split(splits[index])) for index in slot]
-        for slot in pack([split.size_bytes for split in splits], cores, requested)
+        [_text(encode_split(splits[index])) for index in slot] for slot in packed_splits(scan, splits, cores, requested)
     ]
     shared = encode_scan(replace(scan, base_path=uri_without_credentials(scan.base_path)))
     content = json.dumps({"scan": _text(shared), "slots": slots}).encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,13 +11,16 @@ from hypothesis import strategies as st
 
 from penstock.engine.spark.task import input_partitions
 from penstock.engine.spark.task.input_partitions import (
+    LOCAL_OPEN_COST_BYTES,
     OPEN_COST_BYTES,
     SLOT_BYTES,
     TASK_COST_BYTES,
     PackedSlot,
     PulledSlot,
     pack,
+    packed_splits,
 )
+from tests.unit.engine.spark.slices.test_divide import SCAN, a_split
 
 sizes = st.lists(st.integers(0, 3 * SLOT_BYTES), max_size=200)
 
@@ -51,6 +55,28 @@ def test_two_splits_of_some_size_use_two_cores() -> None:
 
 def test_many_tiny_splits_share_slots() -> None:
     assert len(pack([100] * 400, cores=4)) == -(-400 * (OPEN_COST_BYTES + 100) // SLOT_BYTES)
+
+
+def test_many_tiny_splits_on_a_local_disk_share_fewer_slots() -> None:
+    packed = pack([10_000] * 10_000, cores=2, local=True)
+    assert len(packed) == -(-10_000 * (LOCAL_OPEN_COST_BYTES + 10_000) // SLOT_BYTES) == 21
+    assert {len(slot) for slot in packed} <= {476, 477}
+    assert len(pack([10_000] * 10_000, cores=2)) == 314
+    assert len(pack([10_000] * 10_000, cores=2, requested=100, local=True)) == 100
+
+
+@pytest.mark.parametrize("splits", [1, 4, 7, 8, 31, 32, 200])
+def test_few_splits_share_a_task_alike_on_every_storage(splits: int) -> None:
+    assert len(pack([100] * splits, cores=8, local=True)) == len(pack([100] * splits, cores=8))
+
+
+@pytest.mark.parametrize(
+    ("base_path", "slots"),
+    [("/lake/t", 2), ("file:///lake/t", 2), ("s3://lake/t", 13), ("hdfs://lake/t", 13)],
+)
+def test_storage_of_a_table_decides_what_an_opening_counts(base_path: str, slots: int) -> None:
+    splits = [a_split(str(number)) for number in range(400)]
+    assert len(packed_splits(replace(SCAN, base_path=base_path), splits, 2, 0)) == slots
 
 
 def test_number_of_slots_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
