@@ -1,6 +1,7 @@
 """Latency of a commit's rows in a Spark stream and in a plain consumer, and cost of a micro-batch.
 
     python -m bench.streaming [--commits 60] [--rows 1000] [--before 200] [--poll-interval 1s] [--mode MODE …]
+        [--conf NAME=VALUE …]
 
 The commits of a merge-on-read table are written in advance, each with its own base file; a commit becomes visible when
 its completed instant is renamed into the timeline. The bench measures from before the rename until `foreachBatch` has
@@ -285,8 +286,8 @@ def without_spark(name: str, options: dict[str, str]) -> dict[str, list[float]]:
         at = end
 
 
-def session(folder: str) -> SparkSession:
-    """A session with default settings, on one machine."""
+def session(folder: str, given: list[str]) -> SparkSession:
+    """A session with default settings and the given ones (NAME=VALUE), on one machine."""
     os.environ["PYSPARK_PYTHON"] = interpreter.command()
     settings = {
         "spark.ui.enabled": "false",
@@ -296,7 +297,7 @@ def session(folder: str) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.numRecentProgressUpdates": "10000",
         "spark.sql.warehouse.dir": folder,
-    }
+    } | dict(setting.split("=", 1) for setting in given)
     builder = SparkSession.Builder().master(MASTER).appName("penstock-bench")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -314,13 +315,14 @@ def main() -> None:
     parser.add_argument("--before", type=int, default=200, help="commits on the timeline when the stream starts")
     parser.add_argument("--poll-interval", default="1s", help="interval of the server's looks at the table")
     parser.add_argument("--mode", choices=MODES, action="append")
+    parser.add_argument("--conf", action="append", default=[], help="NAME=VALUE: a setting of the Spark session")
     args = parser.parse_args()
     modes = args.mode or MODES
     times_by_mode = {mode: measure(None, args, mode) for mode in modes if mode == "consumer"}
     with_session = [mode for mode in modes if mode != "consumer"]
     if with_session:
         with tempfile.TemporaryDirectory() as folder:
-            spark = session(folder)
+            spark = session(folder, args.conf)
             times_by_mode |= {mode: measure(spark, args, mode) for mode in with_session}
             spark.stop()
     print(
