@@ -150,10 +150,10 @@ def later_evidence(facts: TimelineFacts, view: View, committed: CommittedInstant
     return evidence
 
 
-def only_base_file(group: GroupId, files: Sequence[DataFile], evidence: LaterEvidence) -> VisibleFiles | None:
-    """The files to read of a group that consists of one base file, which exists; None for any other group. It must have
-    no pending compaction. It is the answer of `available_files`, without its steps: most groups of large tables are
-    such.
+def only_base_file(group: GroupId, files: Sequence[DataFile], evidence: LaterEvidence) -> DataFile | None:
+    """The base file to read of a group that consists of it alone, if it exists; None for any other group. The group
+    must have no pending compaction. `only_file` of it is the answer of `available_files`, without its steps: most
+    groups of large tables are such.
     """
     if len(files) != 1 or group in evidence.built_on or group in evidence.from_logs:
         return None
@@ -161,7 +161,12 @@ def only_base_file(group: GroupId, files: Sequence[DataFile], evidence: LaterEvi
     instant = file.name.instant
     if not file.listed or not isinstance(file.name, BaseName) or not evidence.shows(instant):
         return None
-    return VisibleFiles(instant, file, ())
+    return file
+
+
+def only_file(base: DataFile) -> VisibleFiles:
+    """The files of a group that consists of one base file."""
+    return VisibleFiles(base.name.instant, base, ())
 
 
 def available_files(

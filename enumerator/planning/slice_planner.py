@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from operator import attrgetter
 from typing import Final
@@ -15,6 +15,7 @@ from penstock.enumerator.planning.missing_files import (
     available_files,
     later_evidence,
     only_base_file,
+    only_file,
 )
 from penstock.enumerator.planning.row_lineage import Lineage, RowLineages, SliceRead
 from penstock.enumerator.planning.scan import PlannedSplits, plan_of, refuse_unread_format
@@ -64,12 +65,16 @@ class _ChosenSlices:
     """The slices that a selection reads."""
 
     selection: Selection
+    base_files: Sequence[DataFile]
+    """Those of groups that consist of one base file, as most groups of large tables. They have no entry in `slices`,
+    which would take 170 bytes each."""
     slices: Mapping[GroupId, VisibleFiles]
+    """The files of the other groups."""
     missing_logs: tuple[DataFile, ...]
 
     @property
     def partitions(self) -> Collection[str]:
-        return {partition for partition, _ in self.slices}
+        return {file.partition for file in self.base_files} | {partition for partition, _ in self.slices}
 
     @property
     def has_logs(self) -> bool:
@@ -83,16 +88,21 @@ class _ChosenSlices:
             else None
         )
         dropped = {name for name in self.partitions if pruning.drops(name)} if pruning is not None else ()
-        slices = self.slices
-        if dropped:
-            slices = {group: files for group, files in slices.items() if group[0] not in dropped}
-        contents = log_contents(state.facts, _readable_logs(state, self.selection, slices.values()))
+        with_logs = (files for group, files in self.slices.items() if group[0] not in dropped)
+        contents = log_contents(state.facts, _readable_logs(state, self.selection, with_logs))
         builder = _SplitBuilder(state, scan, scope, contents)
         lineages = RowLineages(state, self.selection)
         order_keys = self.selection.groups or {}
         return [
-            builder.split(lineages.lineage_of(group, files), order_keys.get(group)) for group, files in slices.items()
+            builder.split(lineages.lineage_of(group, files), order_keys.get(group))
+            for group, files in self._groups()
+            if group[0] not in dropped
         ]
+
+    def _groups(self) -> Iterator[tuple[GroupId, VisibleFiles]]:
+        for file in self.base_files:
+            yield file.group, only_file(file)
+        yield from self.slices.items()
 
 
 def _alternatives(state: TableState) -> list[Selection]:
@@ -116,6 +126,7 @@ def _choose(state: TableState, selection: Selection, *, tolerate_missing_logs: b
     evidences: dict[View, LaterEvidence] = {}
     by_group = group_files(state.files)
     replaced, pending = _replaced_groups(state, selection), state.pending_compactions
+    base_files: list[DataFile] = []
     chosen: dict[GroupId, VisibleFiles] = {}
     missing_logs: list[DataFile] = []
     for group in sorted(_candidates(by_group, selection, evidence_of_view)):
@@ -128,7 +139,7 @@ def _choose(state: TableState, selection: Selection, *, tolerate_missing_logs: b
         files = by_group.pop(group, [])
         only = None if group in pending else only_base_file(group, files, evidence)
         if only is not None:
-            chosen[group] = only
+            base_files.append(only)
             continue
         if not any(map(_EXISTS, files)) and group not in evidence.replaced and not any(map(_IS_NAMED, files)):
             continue  # all its files were cleaned and no active instant replaced it: an archived instant did
@@ -146,7 +157,7 @@ def _choose(state: TableState, selection: Selection, *, tolerate_missing_logs: b
         missing_logs += available.missing_logs
         if available.files is not None:
             chosen[group] = available.files
-    return _ChosenSlices(selection, chosen, tuple(missing_logs))
+    return _ChosenSlices(selection, base_files, chosen, tuple(missing_logs))
 
 
 def _candidates(by_group: Iterable[GroupId], selection: Selection, evidence: LaterEvidence) -> Iterable[GroupId]:

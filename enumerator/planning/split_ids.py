@@ -142,4 +142,5 @@ def in_commit_order(splits: Iterable[Split]) -> tuple[Split, ...]:
     ordered = sorted(splits, key=attrgetter("split_id"))
     if any(split.split_id == other.split_id for split, other in pairwise(ordered)):
         raise InvariantViolation(f"two of {len(ordered)} splits of a plan have the same id; expected unique ids")
-    return tuple(sorted(ordered, key=attrgetter("order_key")))
+    ordered.sort(key=attrgetter("order_key"))
+    return tuple(ordered)
