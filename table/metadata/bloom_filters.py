@@ -8,11 +8,13 @@ was recorded later, has a filter of another type, which does not decode.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.proto.errors import CorruptFile
-from penstock.table.parquet.bloom_filter import BloomFilter, parse_bloom_filter
 from penstock.table.timeline.fields import Fields
+
+if TYPE_CHECKING:
+    from penstock.table.parquet.bloom_filter import BloomFilter
 
 BLOOM_FILTERS: Final = "bloom_filters"
 
@@ -21,6 +23,8 @@ def bloom_filter_of(record: Fields) -> BloomFilter | None:
     """The filter of a record; None for a deletion, and for a filter that cannot be read."""
     if record.values.get("BloomFilterMetadata") is None:
         return None
+    from penstock.table.parquet.bloom_filter import parse_bloom_filter  # late: most reads use no filter
+
     try:
         fields = record.nested("BloomFilterMetadata", record.values["BloomFilterMetadata"])
         content = fields.values.get("bloomFilter")

@@ -7,7 +7,7 @@ read may have any key.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,9 +17,11 @@ from penstock.table.metadata.bloom_filters import BLOOM_FILTERS, bloom_filter_of
 from penstock.table.metadata.key_groups import keys_by_group
 from penstock.table.metadata.keys import bloom_filter_key
 from penstock.table.metadata.metadata_table import MetadataTable
-from penstock.table.parquet.bloom_filter import BloomFilter
 from penstock.table.parquet.key_bits import key_bits
 from penstock.table.timeline.fields import Fields
+
+if TYPE_CHECKING:
+    from penstock.table.parquet.bloom_filter import BloomFilter
 
 MOST_KEYS: Final = 10_000
 """Filters are read for up to so many keys. Of more, nearly each file has one."""
