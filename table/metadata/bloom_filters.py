@@ -14,23 +14,22 @@ from penstock.proto.errors import CorruptFile
 from penstock.table.timeline.fields import Fields
 
 if TYPE_CHECKING:
-    from penstock.table.parquet.bloom_filter import BloomFilter
+    from penstock.table.parquet.encoded_bloom_filter import EncodedBloomFilter
 
 BLOOM_FILTERS: Final = "bloom_filters"
 
 
-def bloom_filter_of(record: Fields) -> BloomFilter | None:
+def bloom_filter_of(record: Fields) -> EncodedBloomFilter | None:
     """The filter of a record; None for a deletion, and for a filter that cannot be read."""
     if record.values.get("BloomFilterMetadata") is None:
         return None
-    from penstock.table.parquet.bloom_filter import parse_bloom_filter  # late: most reads use no filter
+    from penstock.table.parquet.encoded_bloom_filter import EncodedBloomFilter  # late: most reads use no filter
 
     try:
         fields = record.nested("BloomFilterMetadata", record.values["BloomFilterMetadata"])
         content = fields.values.get("bloomFilter")
         if fields.flag("isDeleted") or not isinstance(content, bytes):
             return None
-        decoded = parse_bloom_filter(content.decode("ascii"), fields.text("type"), record.where)
-    except (UnicodeDecodeError, CorruptFile):
+        return EncodedBloomFilter(content, fields.text("type"), record.where)
+    except CorruptFile:
         return None
-    return decoded if decoded.rows else None

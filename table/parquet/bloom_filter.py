@@ -140,10 +140,6 @@ class BloomFilter:
             find_bits(data, bounds, places, self.hashes, self.bits, row, may_be)
         return may_be
 
-    def may_contain_any(self, bits: np.ndarray) -> bool:
-        """Whether one of the keys with these bits (`key_bits.key_bits`) may have been added."""
-        return any(bool((row[bits >> 3] >> (bits & 7) & 1).all(axis=1).any()) for row in self.rows)
-
     def encoded(self) -> str:
         """The filter as the text of the footer: the inverse of `parse_bloom_filter`."""
         head = _HEAD.pack(_VERSION, self.hashes, _MURMUR, self.bits)
@@ -172,40 +168,60 @@ def parse_bloom_filter(text: str, type_code: str, where: str) -> BloomFilter:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise _damaged(where, f"it is not base64 ({error})") from None
+    layout = bloom_filter_layout(len(data), lambda start, count: data[start : start + count], type_code, where)
+    size = (layout.bits + 7) // 8
+    rows = [np.frombuffer(data, np.uint8, size, start).copy() for start in layout.starts]
+    return BloomFilter(
+        layout.hashes, layout.bits, rows, entries=layout.entries, keys_in_last_row=layout.keys_in_last_row
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BloomFilterLayout:
+    """The numbers in the bytes of a filter, as in `BloomFilter`, and the places of its rows."""
+
+    hashes: int
+    """Number of bits of a key."""
+    bits: int
+    """Number of bits of a row."""
+    starts: tuple[int, ...]
+    """The first byte of the bits of each row."""
+    entries: int = 0
+    """Keys for which a row has room; 0 for a filter that does not grow."""
+    keys_in_last_row: int = 0
+    """Keys that were added since the last row began."""
+
+
+def bloom_filter_layout(size: int, read: Callable[[int, int], bytes], type_code: str, where: str) -> BloomFilterLayout:
+    """The layout of a filter of `size` bytes; read(start, count) returns some of them. CorruptFile unless they are a
+    whole filter of this type. `where` names the file in errors."""
+
+    def head(at: int) -> tuple[int, int]:
+        if size - at < _HEAD.size:
+            raise _damaged(where, f"it ends after {size} bytes")
+        version, hashes, kind, bits = _HEAD.unpack(read(at, _HEAD.size))
+        if version != _VERSION or kind != _MURMUR or not 0 < hashes <= _MAX_HASHES or not 0 < bits < _MAX_BITS:
+            raise _damaged(where, f"version {version}, {hashes} hashes of kind {kind}, {bits} bits")
+        return hashes, bits
+
     if type_code not in (SIMPLE, DYNAMIC):
         raise _damaged(where, f"its type is {type_code[:40]!r}, expected {SIMPLE} or {DYNAMIC}")
-    hashes, bits = _parse_head(data, 0, where)
-    if type_code == SIMPLE:
-        return BloomFilter(hashes, bits, _parse_rows(data, 0, 1, (hashes, bits), where))
-    if len(data) < _HEAD.size + _DYNAMIC_HEAD.size:
-        raise _damaged(where, f"it ends after {len(data)} bytes")
-    entries, in_last_row, count = _DYNAMIC_HEAD.unpack_from(data, _HEAD.size)
-    if entries < 1 or in_last_row < 0 or count < 0:
-        raise _damaged(where, f"{count} rows for {entries} keys with {in_last_row} in the last one")
-    rows = _parse_rows(data, _HEAD.size + _DYNAMIC_HEAD.size, count, (hashes, bits), where)
-    return BloomFilter(hashes, bits, rows, entries=entries, keys_in_last_row=in_last_row)
-
-
-def _parse_rows(data: bytes, at: int, count: int, head: tuple[int, int], where: str) -> list[np.ndarray]:
-    size = (head[1] + 7) // 8
-    if len(data) - at != count * (_HEAD.size + size):
-        raise _damaged(where, f"{len(data) - at} bytes for {count} rows of {head[1]} bits")
-    rows = []
-    for start in range(at, len(data), _HEAD.size + size):
-        if _parse_head(data, start, where) != head:
-            raise _damaged(where, "its rows differ in size")
-        rows.append(np.frombuffer(data, np.uint8, size, start + _HEAD.size).copy())
-    return rows
-
-
-def _parse_head(data: bytes, at: int, where: str) -> tuple[int, int]:
-    """(hashes, bits) of a filter or row."""
-    if len(data) - at < _HEAD.size:
-        raise _damaged(where, f"it ends after {len(data)} bytes")
-    version, hashes, kind, bits = _HEAD.unpack_from(data, at)
-    if version != _VERSION or kind != _MURMUR or not 0 < hashes <= _MAX_HASHES or not 0 < bits < _MAX_BITS:
-        raise _damaged(where, f"version {version}, {hashes} hashes of kind {kind}, {bits} bits")
-    return hashes, bits
+    hashes, bits = head(0)
+    entries, in_last_row, count, begin = 0, 0, 1, 0
+    if type_code == DYNAMIC:
+        begin = _HEAD.size + _DYNAMIC_HEAD.size
+        if size < begin:
+            raise _damaged(where, f"it ends after {size} bytes")
+        entries, in_last_row, count = _DYNAMIC_HEAD.unpack(read(_HEAD.size, _DYNAMIC_HEAD.size))
+        if entries < 1 or in_last_row < 0 or count < 0:
+            raise _damaged(where, f"{count} rows for {entries} keys with {in_last_row} in the last one")
+    row_size = _HEAD.size + (bits + 7) // 8
+    if size - begin != count * row_size:
+        raise _damaged(where, f"{size - begin} bytes for {count} rows of {bits} bits")
+    rows = range(begin, size, row_size)
+    if any(head(at) != (hashes, bits) for at in rows):
+        raise _damaged(where, "its rows differ in size")
+    return BloomFilterLayout(hashes, bits, tuple(at + _HEAD.size for at in rows), entries, in_last_row)
 
 
 def _damaged(where: str, what: str) -> CorruptFile:

@@ -21,9 +21,9 @@ from penstock.table.parquet.key_bits import key_bits
 from penstock.table.timeline.fields import Fields
 
 if TYPE_CHECKING:
-    from penstock.table.parquet.bloom_filter import BloomFilter
+    from penstock.table.parquet.encoded_bloom_filter import EncodedBloomFilter
 
-MOST_KEYS: Final = 10_000
+MOST_KEYS: Final = 1_000
 """Filters are read for up to so many keys. Of more, nearly each file has one."""
 
 _REPLACEMENT: Final = "\ufffd"
@@ -62,17 +62,17 @@ class FilesWithoutKeys:
     def add(self, key: str, value: bytes, read: Callable[[bytes], Fields]) -> None:
         """Takes a record that is newer than the others of its key."""
         self.names.discard(key)
-        decoded = bloom_filter_of(read(value)) if value else None
-        if decoded is not None and not decoded.may_contain_any(self._bits_in(decoded)):
+        of_file = bloom_filter_of(read(value)) if value else None
+        if of_file is not None and not of_file.may_contain_any(self._bits_in(of_file)):
             self.names.add(key)
 
     def delete(self, key: str) -> None:
         """Takes a deletion of the key's records."""
         self.names.discard(key)
 
-    def _bits_in(self, decoded: BloomFilter) -> np.ndarray:
+    def _bits_in(self, of_file: EncodedBloomFilter) -> np.ndarray:
         """The bits of the keys in a filter of this size; most files have the same."""
-        size = decoded.hashes, decoded.bits
+        size = of_file.hashes, of_file.bits
         if size not in self._bits:
             self._bits = {size: key_bits(self._keys, *size)}
         return self._bits[size]

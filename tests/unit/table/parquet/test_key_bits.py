@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,19 +20,5 @@ def test_the_bits_of_a_key_are_those_of_the_kernel(key: str, hashes: int, bits: 
     assert np.unique(places).tolist() == np.flatnonzero(np.unpackbits(bloom.rows[0], bitorder="little")).tolist()
 
 
-@pytest.mark.parametrize("grows", [False, True])
-def test_a_filter_has_its_keys_and_no_others(grows: bool) -> None:
-    """Keys of all sizes together, some with bytes that are negative in Java, in several rows."""
-    keys = [f"{'é' * (number % 3)}{number}" for number in range(200)]
-    bloom = BloomFilter.growing(50, 100) if grows else BloomFilter.for_keys(len(keys))
-    bloom.add(pa.array(keys, pa.string()), set_key_bits)
-    assert len(bloom.rows) == (2 if grows else 1)
-    for number, key in enumerate(keys[:20]):
-        others = [f"absent-{number}", f"k{number}"]
-        assert bloom.may_contain_any(key_bits([*others, key], bloom.hashes, bloom.bits))
-        assert not bloom.may_contain_any(key_bits(others, bloom.hashes, bloom.bits))
-
-
 def test_no_keys() -> None:
     assert key_bits([], 3, 64).shape == (0, 3)
-    assert not BloomFilter.for_keys(1).may_contain_any(key_bits([], 3, 64))

@@ -14,7 +14,6 @@ from penstock.enumerator.planning.pruning.key_filters import FilesWithoutKeys, m
 from penstock.proto.model.files import FileRef
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import Split
-from penstock.table.metadata.bloom_filters import bloom_filter_of
 from penstock.table.metadata.keys import bloom_filter_key
 from penstock.table.parquet.bloom_filter import DYNAMIC, SIMPLE, BloomFilter
 from penstock.table.timeline.fields import Fields
@@ -67,7 +66,6 @@ def test_a_file_without_the_keys_is_excluded(grows: bool) -> None:
 )
 def test_a_filter_that_cannot_be_read_excludes_nothing(changed: dict[str, Any]) -> None:
     assert not lacks({"x"}, record(bloom("a"), **changed))
-    assert bloom_filter_of(record(bloom("a"), **changed)) is None
 
 
 def test_a_filter_of_another_type_than_recorded_excludes_nothing() -> None:
