@@ -163,8 +163,8 @@ class HudiTable:
         """
         if self._pinned_from is not None and self._listed[1] is not None:
             return self._listed[1]
-        listing = list_timeline(self.storage, self.properties)
         before, timeline = self._listed
+        listing = list_timeline(self.storage, self.properties, before)
         if timeline is None or listing != before:
             timeline = timeline_of(listing, self.properties)
             self._listed = (listing, timeline)

@@ -66,7 +66,7 @@ def files_of_groups(
     files: dict[str, DataFile] = {}
     for partition, listed in listing.items():
         for file in () if partition in pruned else listed:
-            if groups is None or file.group in groups:
+            if groups is None or (partition, file.name.file_id) in groups:
                 path = file.marked_path or file.ref.path
                 by = named.pop(path, None) if named else None
                 files[path] = file if by is None else _named(file, by, sizes_may_lag=sizes_may_lag)

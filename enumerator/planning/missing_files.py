@@ -18,7 +18,7 @@ from typing import NamedTuple
 from penstock.enumerator.planning.selection import TimelineFacts
 from penstock.proto.errors import CorruptFile, PositionExpired
 from penstock.proto.value_classes import dataclass
-from penstock.table.files.names import BaseName, parse_file_name
+from penstock.table.files.names import BaseName, LogName, parse_file_name
 from penstock.table.files.slices import (
     CommittedInstants,
     DataFile,
@@ -167,6 +167,33 @@ def only_base_file(group: GroupId, files: Sequence[DataFile], evidence: LaterEvi
 def only_file(base: DataFile) -> VisibleFiles:
     """The files of a group that consists of one base file."""
     return VisibleFiles(base.name.instant, base, ())
+
+
+def base_and_logs(group: GroupId, files: Sequence[DataFile], evidence: LaterEvidence) -> VisibleFiles | None:
+    """The files to read of a group that consists of one base file and logs on it, all of which exist and are visible;
+    None for any other group, and on layout 1. It must have no pending compaction, and not be read without its logs. As
+    `only_base_file`, it is the answer of `available_files`: that of most groups that a range touches.
+    """
+    committed = evidence.committed
+    if group in evidence.built_on or group in evidence.from_logs or committed.layout == 1:
+        return None
+    base: DataFile | None = None
+    logs: list[tuple[LogName, DataFile]] = []
+    for file in files:
+        name = file.name
+        if not file.listed or not evidence.shows(name.instant):
+            return None
+        if isinstance(name, LogName):
+            logs.append((name, file))
+        elif base is None:
+            base = file
+        else:
+            return None
+    if base is None or any(committed.order_key(name.instant) < base.name.instant for name, _ in logs):
+        return None
+    if len(logs) > 1:
+        logs.sort(key=lambda item: item[0].order)
+    return VisibleFiles(base.name.instant, base, tuple([file for _, file in logs]))
 
 
 def available_files(

@@ -13,6 +13,7 @@ from penstock.enumerator.planning.missing_files import (
     LaterEvidence,
     MissingFile,
     available_files,
+    base_and_logs,
     later_evidence,
     only_base_file,
     only_file,
@@ -140,6 +141,10 @@ def _choose(state: TableState, selection: Selection, *, tolerate_missing_logs: b
         only = None if group in pending else only_base_file(group, files, evidence)
         if only is not None:
             base_files.append(only)
+            continue
+        whole = None if group in pending or selection.base_files_only else base_and_logs(group, files, evidence)
+        if whole is not None:
+            chosen[group] = whole
             continue
         if not any(map(_EXISTS, files)) and group not in evidence.replaced and not any(map(_IS_NAMED, files)):
             continue  # all its files were cleaned and no active instant replaced it: an archived instant did

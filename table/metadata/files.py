@@ -49,8 +49,8 @@ def data_files(partition: str, versions: Sequence[Fields | None]) -> tuple[DataF
         folder = f"{partition}/" if partition else ""
         return tuple(
             [
-                DataFile(partition, FileRef(folder + entry, size_bytes), name, listed=True)
-                for entry, size_bytes in sorted(sizes.items())
+                DataFile(partition, FileRef(folder + entry, sizes[entry]), name, True)
+                for entry in sorted(sizes)
                 if (name := parse_file_name(entry)) is not None
             ]
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol, runtime_checkable
 
 from penstock.table.storage.file_info import NOT_UTF8
@@ -25,15 +26,23 @@ kept for long: the garbage collector does not visit tuples of numbers, but every
 _NOT_READ: Final = (0, 0)
 
 
-def file_versions(storage: Storage, path: str, described: Callable[[str], bool]) -> dict[str, FileVersion]:
+def file_versions(
+    storage: Storage,
+    path: str,
+    described: Callable[[str], bool],
+    before: Mapping[str, FileVersion] | None = None,
+) -> Mapping[str, FileVersion]:
     """Name -> version of the files directly in the folder, by name; empty if the folder does not exist.
 
     The version is (0, 0) for a file for whose name `described` is false: on a local file system, reading it takes most
-    of the time of a listing. Errors as `Storage.list_dir`.
+    of the time of a listing. `before` is an earlier result for the same folder and `described`, and saves time; it is
+    the result itself if nothing changed on a local file system. Errors as `Storage.list_dir`.
     """
     folder = storage.local_folder(path) if isinstance(storage, LocalFolders) else None
     if folder is not None:
         try:
+            if before and (same := _same_names(folder, before)) is not None:
+                return same
             versions = dict(_scan(folder, described))
             return {name: versions[name] for name in sorted(versions)}
         except FileNotFoundError:
@@ -42,6 +51,32 @@ def file_versions(storage: Storage, path: str, described: Callable[[str], bool])
             pass  # list_dir reports it with the path
     files = (info for info in storage.list_dir(path) if not info.is_dir)
     return {info.name: (info.size_bytes, info.modified_ns) if described(info.name) else _NOT_READ for info in files}
+
+
+def _same_names(folder: str, before: Mapping[str, FileVersion]) -> Mapping[str, FileVersion] | None:
+    """The versions of the files now, if they have the names of `before`; else None.
+
+    Names are read, and the size and time of each described file, as in a scan. The time of the folder would not do:
+    mounted object stores do not change it, and a file that is added within one tick of the clock does not either.
+    """
+    names = os.listdir(folder)  # noqa: PTH208  here and below: pathlib takes several times as long
+    others = set(names).difference(before)
+    if len(names) - len(others) != len(before) or any(os.path.isfile(f"{folder}/{name}") for name in others):  # noqa: PTH113
+        return None
+    changed: dict[str, FileVersion] = {}
+    for name, known in before.items():
+        if known is _NOT_READ:
+            continue
+        try:
+            status = os.stat(f"{folder}/{name}")  # noqa: PTH116
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        version = (status.st_size, status.st_mtime_ns)
+        if version != known:
+            changed[name] = version
+    return {**before, **changed} if changed else before
 
 
 def _scan(folder: str, described: Callable[[str], bool]) -> Iterator[tuple[str, FileVersion]]:

@@ -157,11 +157,14 @@ def _completion_by_mtime(name: str, version: FileVersion, properties: TablePrope
     return wall.strftime("%Y%m%d%H%M%S%f")[:17]
 
 
-def list_timeline(storage: Storage, properties: TableProperties) -> dict[str, FileVersion]:
+def list_timeline(
+    storage: Storage, properties: TableProperties, before: Mapping[str, FileVersion] | None = None
+) -> Mapping[str, FileVersion]:
     """Name -> version of all files in the folder of the active timeline, by name; empty if it is missing, as in a table
-    without commits. The version of requested and inflight files is (0, 0), but not of the request of a replacecommit:
-    while its writer has not completed it, it is read as that of no clustering (`parse_requested_replace`)."""
-    return file_versions(storage, properties.timeline_folder, _is_described)
+    without commits. `before` is an earlier result, as for `file_versions`. The version of requested and inflight files
+    is (0, 0), but not of the request of a replacecommit: while its writer has not completed it, it is read as that of
+    no clustering (`parse_requested_replace`)."""
+    return file_versions(storage, properties.timeline_folder, _is_described, before)
 
 
 def _is_described(name: str) -> bool:

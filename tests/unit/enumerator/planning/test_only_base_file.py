@@ -1,6 +1,9 @@
-"""The short way to the files of a group with one base file: it gives what all steps give, or nothing."""
+"""The short ways to the files of a group with one base file, alone or with logs: they give what all steps give, or
+nothing."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -11,10 +14,12 @@ from penstock.enumerator.planning.missing_files import (
     LaterEvidence,
     MissingFile,
     available_files,
+    base_and_logs,
     only_base_file,
     only_file,
 )
 from penstock.enumerator.planning.selection import TimelineFacts
+from penstock.table.files.names import BaseName, LogName
 from penstock.table.files.slices import (
     CommittedInstants,
     DataFile,
@@ -73,7 +78,11 @@ def by_all_steps(files: list[DataFile], evidence: LaterEvidence, *, base_files_o
 
 @settings(max_examples=500)
 @given(
-    st.lists(st.tuples(st.sampled_from(NAMES), st.booleans()), max_size=2, unique_by=lambda item: item[0]),
+    st.lists(
+        st.tuples(st.sampled_from(NAMES), st.sampled_from([True, True, False])),
+        max_size=4,
+        unique_by=lambda item: item[0],
+    ),
     VIEWS,
     st.booleans(),
     st.sampled_from(["", *INSTANTS]),
@@ -88,6 +97,9 @@ def test_short_way_gives_what_all_steps_give(
     only = only_base_file(GROUP, files, evidence)
     if only is not None:
         assert only_file(only) == by_all_steps(files, evidence, base_files_only=base_files_only)
+    with_logs = base_and_logs(GROUP, files, evidence)
+    if with_logs is not None:
+        assert with_logs == by_all_steps(files, evidence, base_files_only=False)
 
 
 def test_one_committed_base_file_takes_the_short_way() -> None:
@@ -122,3 +134,55 @@ def test_control_a_later_base_file_is_evidence_of_a_missing_one() -> None:
     slices = slice_group([base], (), COMMITTED)
     evidence = evidence_of(OrderedUpTo("004"), built_on="003")
     assert isinstance(available_files(GROUP, slices, evidence, {}, tolerate_missing_logs=False), MissingFile)
+
+
+LOG_OF_3 = ".f-0_003.log.1_0-0-0"
+LOG_OF_4 = ".f-0_004.log.1_0-0-0"
+
+
+def files_of(*names: str) -> list[DataFile]:
+    return [listed_file("p", name, 1) for name in names]
+
+
+def test_a_base_file_and_logs_that_completed_after_it_take_the_short_way() -> None:
+    base, late, early = files = files_of("f-0_0-0-0_002.parquet", LOG_OF_4, LOG_OF_3)
+    assert base_and_logs(GROUP, files, evidence_of(Everything())) == VisibleFiles("002", base, (early, late))
+
+
+@pytest.mark.parametrize(
+    ("files", "evidence"),
+    [
+        (files_of(LOG_OF_3), evidence_of(Everything())),
+        (files_of(NAMES[1], NAMES[2], LOG_OF_4), evidence_of(Everything())),
+        (files_of(NAMES[4], LOG_OF_3), evidence_of(Everything())),
+        (files_of(NAMES[1], ".f-0_005.log.1_0-0-0"), evidence_of(Everything())),
+        (files_of(NAMES[3], LOG_OF_3), evidence_of(Everything())),
+        (files_of(NAMES[1], LOG_OF_4), evidence_of(OrderedUpTo("004"))),
+        ([files_of(NAMES[1])[0], files_of(LOG_OF_4)[0]._replace(listed=False)], evidence_of(Everything())),
+        (files_of(NAMES[1], LOG_OF_4), evidence_of(OrderedUpTo("005"), built_on="003")),
+        (files_of(NAMES[1], LOG_OF_4), evidence_of(OrderedUpTo("005"), from_logs="001")),
+    ],
+    ids=[
+        "no base file",
+        "two base files",
+        "base not committed",
+        "log not committed",
+        "log before the base file",
+        "log not shown",
+        "log missing",
+        "built on another",
+        "from logs",
+    ],
+)
+def test_other_groups_with_logs_take_all_steps(files: list[DataFile], evidence: LaterEvidence) -> None:
+    assert base_and_logs(GROUP, files, evidence) is None
+    bases = [file for file in files if isinstance(file.name, BaseName)]
+    logs = sorted((file for file in files if isinstance(file.name, LogName)), key=lambda file: file.name.instant)
+    wrong = VisibleFiles(bases[0].name.instant, bases[0], tuple(logs)) if bases else VisibleFiles("003", None, ())
+    assert by_all_steps(files, evidence, base_files_only=False) != wrong
+
+
+def test_groups_of_layout_1_take_all_steps() -> None:
+    """There the name of a log has the instant of its base file, whose blocks may be of later instants."""
+    evidence = replace(evidence_of(Everything()), committed=replace(COMMITTED, layout=1))
+    assert base_and_logs(GROUP, files_of(NAMES[1], LOG_OF_4), evidence) is None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -82,3 +84,94 @@ def test_failure_is_that_of_the_storage(table: pathlib.Path, monkeypatch: pytest
     monkeypatch.setattr(type(storage), "list_dir", lambda *_: (_ for _ in ()).throw(StorageDenied("refused")))
     with pytest.raises(StorageDenied, match="refused"):
         file_versions(storage, "meta/timeline", described)
+
+
+def add_requested(folder: pathlib.Path) -> None:
+    (folder / "3.requested").touch()
+
+
+def add_described(folder: pathlib.Path) -> None:
+    (folder / "3.commit").touch()
+
+
+def add_folder(folder: pathlib.Path) -> None:
+    (folder / "history").mkdir()
+
+
+def remove(folder: pathlib.Path) -> None:
+    (folder / "1.requested").unlink()
+
+
+def rename(folder: pathlib.Path) -> None:
+    (folder / "1.requested").rename(folder / "1.commit")
+
+
+def lengthen(folder: pathlib.Path) -> None:
+    (folder / "2.commit").write_text("abcd")
+
+
+def touch(folder: pathlib.Path) -> None:
+    os.utime(folder / "2.commit", ns=(5, 2_000_000_007))
+
+
+def replace_by_folder(folder: pathlib.Path) -> None:
+    (folder / "2.commit").unlink()
+    (folder / "2.commit").mkdir()
+
+
+def break_link(folder: pathlib.Path) -> None:
+    (folder / "linked").unlink()
+    (folder / "linked").symlink_to(folder / "nothing")
+
+
+def remove_all(folder: pathlib.Path) -> None:
+    shutil.rmtree(folder)
+
+
+CHANGES = (
+    add_requested,
+    add_described,
+    add_folder,
+    remove,
+    rename,
+    lengthen,
+    touch,
+    replace_by_folder,
+    break_link,
+    remove_all,
+)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_each_change_after_an_earlier_listing_is_seen(
+    table: pathlib.Path, change: Callable[[pathlib.Path], None]
+) -> None:
+    """The folder gets the times back that it had: the file system may not have moved them, within a tick of its
+    clock."""
+    storage, folder = open_storage(str(table)), table / "meta" / "timeline"
+    before = file_versions(storage, "meta/timeline", described)
+    times = folder.stat()
+    change(folder)
+    if folder.exists():
+        os.utime(folder, ns=(times.st_atime_ns, times.st_mtime_ns))
+        assert folder.stat().st_mtime_ns == times.st_mtime_ns
+    now = file_versions(storage, "meta/timeline", described, before)
+    assert now == file_versions(storage, "meta/timeline", described)
+    assert list(now) == sorted(now)
+    assert (now == before) is (change is add_folder)
+
+
+def test_unchanged_folder_gives_the_earlier_listing_itself(
+    table: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = open_storage(str(table))
+    before = file_versions(storage, "meta/timeline", described)
+    monkeypatch.setattr(os, "scandir", None)
+    assert file_versions(storage, "meta/timeline", described, before) is before
+
+
+def test_earlier_listing_is_not_used_where_folders_are_not_local(table: pathlib.Path) -> None:
+    remote = Remote(open_storage(str(table)))
+    before = file_versions(remote, "meta/timeline", described)  # type: ignore[arg-type]
+    add_described(table / "meta" / "timeline")
+    assert "3.commit" in file_versions(remote, "meta/timeline", described, before)  # type: ignore[arg-type]
