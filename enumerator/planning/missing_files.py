@@ -107,7 +107,7 @@ class LaterEvidence:
     from_logs: Mapping[GroupId, str]
     """File group -> the first later compaction of a slice that has logs only."""
     shown: dict[str, bool] = field(default_factory=dict)
-    """Instant -> whether it is committed, and the view shows it; of the instants of base files that were looked up."""
+    """Instant -> whether it is committed, and the view shows it; of the instants that were looked up."""
 
     def shows(self, instant: str) -> bool:
         """Whether the instant is committed, and the view shows its files."""
@@ -171,7 +171,7 @@ def only_file(base: DataFile) -> VisibleFiles:
 
 def base_and_logs(group: GroupId, files: Sequence[DataFile], evidence: LaterEvidence) -> VisibleFiles | None:
     """The files to read of a group that consists of one base file and logs on it, all of which exist and are visible;
-    None for any other group, and on layout 1. It must have no pending compaction, and not be read without its logs. As
+    None for any other group, and on layout 1. The group must have no pending compaction, and its logs must be read. As
     `only_base_file`, it is the answer of `available_files`: that of most groups that a range touches.
     """
     committed = evidence.committed

@@ -142,9 +142,9 @@ def _choose(state: TableState, selection: Selection, *, tolerate_missing_logs: b
         if only is not None:
             base_files.append(only)
             continue
-        whole = None if group in pending or selection.base_files_only else base_and_logs(group, files, evidence)
-        if whole is not None:
-            chosen[group] = whole
+        merged_files = None if group in pending or selection.base_files_only else base_and_logs(group, files, evidence)
+        if merged_files is not None:
+            chosen[group] = merged_files
             continue
         if not any(map(_EXISTS, files)) and group not in evidence.replaced and not any(map(_IS_NAMED, files)):
             continue  # all its files were cleaned and no active instant replaced it: an archived instant did

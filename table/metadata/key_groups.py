@@ -15,7 +15,7 @@ _GROUP: Final = re.compile(r"(?:record-index|bloom-filters)-(\d{4,9})-0", re.ASC
 
 
 def keys_by_group(groups: Sequence[VisibleFiles], keys: Collection[str]) -> Mapping[VisibleFiles, Collection[str]]:
-    """The keys to look up in each file group of the index."""
+    """The keys to look up in each file group of the metadata partition."""
     numbers = [_number(files) for files in groups]
     if sorted(number for number in numbers if number is not None) != list(range(len(groups))):
         return dict.fromkeys(groups, keys)
@@ -26,7 +26,7 @@ def keys_by_group(groups: Sequence[VisibleFiles], keys: Collection[str]) -> Mapp
 
 
 def group_number(key: str, groups: int) -> int:
-    """The number of the index's file group with the key, of so many."""
+    """The number of the file group with the key, of so many in the metadata partition."""
     value = 0
     for unit in memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H"):
         value = (value * 31 + unit) & 0xFFFFFFFF

@@ -65,7 +65,7 @@ def _same_names(folder: str, before: Mapping[str, FileVersion]) -> Mapping[str, 
         return None
     changed: dict[str, FileVersion] = {}
     for name, known in before.items():
-        if known is _NOT_READ:
+        if known is _NOT_READ:  # the object of an earlier result: a described file may have this size and time
             continue
         try:
             status = os.stat(f"{folder}/{name}")  # noqa: PTH116

@@ -22,7 +22,7 @@ from penstock.table.hudi_table import open_table
 
 SLICES = 10_000
 BESIDE_THE_PLAN_BYTES = 100
-"""For each slice, beside its split and the given files. It was 171 with a mapping from file groups to their files."""
+"""For each slice, beside its split and the given files. A mapping from file groups to their files takes 171."""
 
 
 class Golden(Protocol):

@@ -99,3 +99,11 @@ def test_a_character_that_is_not_base64_says_nothing() -> None:
 def test_other_texts_are_refused(text: bytes, type_code: str) -> None:
     with pytest.raises(CorruptFile, match=r"^f: bloom filter"):
         EncodedBloomFilter(text, type_code, "f")
+
+
+@pytest.mark.parametrize(("rows", "keys", "hashes"), [(100, 1_000, 1_000), (100_000, 1, 1)])
+def test_a_filter_with_too_many_bits_may_contain_every_key(rows: int, keys: int, hashes: int) -> None:
+    of_file = encoded(BloomFilter(1, 8, [np.zeros(1, np.uint8)] * rows, entries=1))
+    assert of_file.may_contain_any(np.zeros((keys, hashes), np.int64))
+    few = encoded(BloomFilter(1, 8, [np.zeros(1, np.uint8)] * 100, entries=1))
+    assert not few.may_contain_any(np.zeros((1, 30), np.int64))

@@ -20,6 +20,7 @@ from penstock.engine.spark.task.input_partitions import (
     pack,
     packed_splits,
 )
+from penstock.proto.model.files import FileRef
 from tests.unit.engine.spark.slices.test_divide import SCAN, a_split
 
 sizes = st.lists(st.integers(0, 3 * SLOT_BYTES), max_size=200)
@@ -77,6 +78,13 @@ def test_few_splits_share_a_task_alike_on_every_storage(splits: int) -> None:
 def test_storage_of_a_table_decides_what_an_opening_counts(base_path: str, slots: int) -> None:
     splits = [a_split(str(number)) for number in range(400)]
     assert len(packed_splits(replace(SCAN, base_path=base_path), splits, 2, 0)) == slots
+
+
+def test_each_log_on_a_local_disk_is_an_opening() -> None:
+    bare = [a_split(str(number)) for number in range(400)]
+    logged = [replace(split, logs=tuple(FileRef(f"log{log}", 0) for log in range(9))) for split in bare]
+    assert len(packed_splits(SCAN, logged, 2, 0)) == 8
+    assert len(packed_splits(SCAN, bare, 2, 0)) == 2
 
 
 def test_number_of_slots_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
