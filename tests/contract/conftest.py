@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.proto.errors import PositionExpired
+from tests.contract.scripted_lake import ManyTables, many_tables
 from tests.contract.scripted_table import (
     Clock,
     Deployment,
@@ -26,6 +27,13 @@ def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
         yield Deployment(embedded, table, clock, embedded, None, groups := ScriptedGroups(), groups)
         return
     yield from _served(table, clock, embedded)
+
+
+@pytest.fixture(params=["embedded", "served"])
+def many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ManyTables]:
+    """Scripted tables with the service over them, in this process and over gRPC."""
+    with many_tables(monkeypatch, served=request.param == "served") as many:
+        yield many
 
 
 @pytest.fixture
