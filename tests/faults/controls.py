@@ -50,6 +50,7 @@ REASONS: dict[str, str] = {
     "test_fault_22_services_during_a_read.py": ROWS,
     "test_fault_23_cdc.py": "the fold has test_comparison_detects_exchanged_changes_of_a_key",
     "test_fault_26_grpc_abuse.py": f"{LITERAL}; test_known_principal_with_the_right_is_served is the other case",
+    "test_fault_26_limits.py": f"{LITERAL}; each test has a caller that is served",
     "test_fault_27_path_attacks.py": LITERAL,
     "test_fault_28_secrets.py": "the secrets are searched by their text, which the run is shown to have used",
     "test_fault_29_a_million_splits.py": f"{SCRIPTED}; {LITERAL}",
