@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 import pytest
@@ -46,8 +46,10 @@ def archive_after(listings: range, path: str, monkeypatch: pytest.MonkeyPatch) -
     outdated. Returns the numbers of archived instants."""
     list_timeline, archived, numbers = hudi_table.list_timeline, [], itertools.count(1)
 
-    def listed(storage: Storage, properties: TableProperties) -> dict[str, FileVersion]:
-        listing = list_timeline(storage, properties)
+    def listed(
+        storage: Storage, properties: TableProperties, before: Mapping[str, FileVersion] | None = None
+    ) -> Mapping[str, FileVersion]:
+        listing = list_timeline(storage, properties, before)
         if next(numbers) in listings:
             keep = COMMITS - 2 - 2 * len(archived)
             monkeypatch.setattr(hudi_table, "list_timeline", list_timeline)
