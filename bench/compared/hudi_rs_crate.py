@@ -1,6 +1,6 @@
 """hudi-rs's newest crate, where no wheel of it exists: `python -m bench.compared.hudi_rs_crate` builds it.
 
-The build needs Rust 1.94.1 or later, and `protoc` (or its path in the variable PROTOC). It takes half an hour on two
+The build needs Rust 1.94.1 or later, and `protoc` (or its path in the variable PROTOC). It took an hour on two busy
 cores. Its result is in `.cache/bench`; `make bench` then has the crate as a contestant.
 """
 
