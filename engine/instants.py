@@ -13,7 +13,7 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.reports import TimelineInstant, TimelinePage
 from penstock.proto.options.registry import ParsedOptions
 from penstock.proto.retry import Retry
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 MAX_INSTANTS: Final = 2_000_000
 """Instants that are accepted from an enumerator."""

@@ -33,7 +33,8 @@ from penstock.proto.value_classes import dataclass
 from penstock.reader.read_split import ReadOptions, SplitBatch, SplitTally, output_schema, read_split
 from penstock.table.columns import resolve_column
 from penstock.table.schema.avro import parse_record_schema
-from penstock.table.storage.filesystem import is_local, open_storage, uri_without_credentials
+from penstock.table.storage.filesystem import is_local, open_storage
+from penstock.table.storage.uris import uri_without_credentials
 
 if TYPE_CHECKING:
     from penstock.enumerator.embedded import EmbeddedEnumerator

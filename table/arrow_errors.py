@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from penstock.proto.errors import FormatError, OutOfMemory, PenstockError, StorageError
 from penstock.table.parquet.checks import is_storage_failure
-from penstock.table.storage.filesystem import redacted_uri, storage_detail
+from penstock.table.storage.filesystem import storage_detail
+from penstock.table.storage.uris import redacted_uri
 
 _T = TypeVar("_T")
 

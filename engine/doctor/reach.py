@@ -26,7 +26,7 @@ _MAGIC_BYTES: Final = 4
 def storage_findings(path: str, now_s: Callable[[], float] = time.time) -> Iterator[Finding]:
     """Findings on whether this process can reach, list and read the table, and on the clock of the storage."""
     from penstock.table.hudi_table import open_table
-    from penstock.table.storage.filesystem import redacted_uri
+    from penstock.table.storage.uris import redacted_uri
 
     begin_s = time.perf_counter()
     try:

@@ -25,7 +25,7 @@ from penstock.proto.retry import RetryPolicy
 from penstock.reader.read_split import output_schema
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 MAX_PLANS: Final = 4
 """Plans and their answers made at once; further calls wait."""

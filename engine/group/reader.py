@@ -43,7 +43,7 @@ from penstock.proto.model.positions import Position
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.options.registry import ParsedOptions
 from penstock.proto.retry import Retry
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 log = logging.getLogger("penstock.engine.consumer")
 

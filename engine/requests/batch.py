@@ -28,7 +28,7 @@ from penstock.proto.model.queries import (
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.model.splits import DeleteMarker
 from penstock.proto.options.registry import ParsedOptions
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 RANGES: Final = ("incremental", "cdc")
 """Values of `query` that read a range of instants."""

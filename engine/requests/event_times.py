@@ -9,7 +9,7 @@ from penstock.proto.errors import ConfigurationError, TableNotFound
 from penstock.proto.model.names import checked_name
 from penstock.proto.model.streams import Alignment, EventTimeRule, WatermarkFallback
 from penstock.proto.options.registry import ParsedOptions
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 _NEED_EVENT_TIME: Final = {
     "maxOutOfOrderness": "limits how late the event time of a row may be",

@@ -14,7 +14,7 @@ from penstock.proto.model.hybrid import HandOverRules, Hybrid, HybridMode, Kafka
 from penstock.proto.model.positions import OnLostRange
 from penstock.proto.options.kafka import CLIENT, KAFKA_OPTIONS, TOPIC, checkpoints_of
 from penstock.proto.options.registry import EntryPoint, ParsedOptions
-from penstock.table.storage.filesystem import folder_uri
+from penstock.table.storage.uris import folder_uri
 
 if TYPE_CHECKING:
     from penstock.enumerator.handover.offsets import OffsetMap

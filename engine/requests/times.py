@@ -26,7 +26,7 @@ from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.queries import Latest
 from penstock.proto.value_classes import dataclass
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.zones import named_zone
 
 Time: TypeAlias = str | datetime | date

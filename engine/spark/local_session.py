@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.engine.spark import interpreter
 from penstock.engine.spark.source import register
 from penstock.proto.errors import InvariantViolation, PenstockError
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 FORMAT: Final = "penstock"
 STREAM_TIMEOUT_S: Final = 120

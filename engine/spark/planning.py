@@ -33,7 +33,7 @@ from penstock.table.columns import resolve_columns
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.completion import returned_schema
-from penstock.table.storage.filesystem import redacted_uri, uri_without_credentials
+from penstock.table.storage.uris import redacted_uri, uri_without_credentials
 
 log = logging.getLogger("penstock.engine.spark")
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options.registry import option_named
-from penstock.table.storage.filesystem import folder_uri
+from penstock.table.storage.uris import folder_uri
 
 _KEY: Final = "penstock.table"
 """The key of the options in a column's metadata."""

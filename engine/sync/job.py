@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlencode
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options.types import nearest
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 MAX_FILE_BYTES: Final = 1 << 20
 MAX_ENTRIES: Final = 1_000

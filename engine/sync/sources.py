@@ -15,7 +15,8 @@ from penstock.enumerator.catalog.adapter import ListedTable, RefusedTable, Unrea
 from penstock.enumerator.catalog.folders import PROPERTIES, FolderCatalog
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.options.registry import EntryPoint, parse_options
-from penstock.table.storage.filesystem import open_storage, redacted_uri
+from penstock.table.storage.filesystem import open_storage
+from penstock.table.storage.uris import redacted_uri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

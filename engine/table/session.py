@@ -24,7 +24,7 @@ from penstock.proto.retry import Retry
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.completion import returned_columns, returned_schema
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 if TYPE_CHECKING:
     from penstock.engine.requests.where import Where

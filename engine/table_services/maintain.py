@@ -15,7 +15,7 @@ from penstock.engine.table_services.results import ServiceResult
 from penstock.engine.table_services.serviced_table import ServicedTable, open_serviced, pending, pending_clusterings
 from penstock.proto.errors import PenstockError
 from penstock.proto.model.service_splits import Service
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.instants import Action
 from penstock.writer.table_services.cleaner_holds import CleanerHold, HoldState
 from penstock.writer.table_services.compaction import deltas_since_compaction

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from penstock.engine.table_services.serviced_table import open_serviced, pending_clusterings
 from penstock.proto.errors import ConfigurationError, TableError, WriteConflict
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline, list_timeline
 from penstock.table.timeline.instants import (
     Action,

@@ -15,8 +15,8 @@ from penstock.proto.model.files import FileRef
 from penstock.proto.model.queries import PlanRequest, Query, Snapshot, SnapshotAsOf
 from penstock.proto.model.splits import MAX_SPLIT_BYTES
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline, list_timeline
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name, parse_instant_file
 from penstock.table.timeline.services.savepoints import Savepoint, encode_savepoint

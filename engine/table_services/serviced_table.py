@@ -13,8 +13,8 @@ from penstock.table.config.properties import load_properties
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
 from penstock.table.schema.avro import RecordSchema
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage, open_writable
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action, Instant
 from penstock.table.timeline.services.plans import ClusteringSlice, CompactionGroup

@@ -19,8 +19,8 @@ from penstock.table.config.properties import META_FOLDER, PROPERTIES_FILE
 from penstock.table.files.buckets import BUCKETS, INDEX_TYPE, MAX_BUCKETS
 from penstock.table.schema.avro import META_COLUMNS, OPERATION
 from penstock.table.schema.avro_text import avro_schema_json, stored_arrow_schema
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage, open_writable
+from penstock.table.storage.uris import redacted_uri
 from penstock.writer.metadata_table.create import create_metadata_table
 from penstock.writer.rows.chunks import without_pandas_index
 from penstock.writer.rows.key_types import check_key_type, check_partition_type, field_type

@@ -19,7 +19,7 @@ from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
 from penstock.table.schema.avro import OPERATION, RecordSchema, parse_record_schema
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action
 from penstock.table.timeline.settled_reads import read_current

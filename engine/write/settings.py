@@ -22,7 +22,7 @@ from penstock.table.config.properties import TableProperties
 from penstock.table.hudi_table import HudiTable
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import RecordSchema
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.zones import named_zone
 from penstock.writer.metadata_table.update import refuse_unkept
 from penstock.writer.rows.key_types import check_key_type, field_type

@@ -21,7 +21,7 @@ from penstock.enumerator.tables.registry import ADMIN, TableEntry, TableRegistry
 from penstock.enumerator.visibility import may_use
 from penstock.proto.errors import ConfigurationError, PermissionDenied, TableNotFound
 from penstock.proto.model.catalogs import CatalogStatus, ServedTable, TableList
-from penstock.table.storage.filesystem import folder_uri, redacted_uri, uri_without_credentials
+from penstock.table.storage.uris import folder_uri, redacted_uri, uri_without_credentials
 
 REFRESH_S: Final = 25.0
 """How long a refresh waits for listings; less than the deadline of a call."""

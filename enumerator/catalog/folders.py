@@ -13,7 +13,8 @@ from urllib.request import url2pathname
 
 from penstock.enumerator.catalog.adapter import Item, ListedTable, RefusedTable, UnreadablePart
 from penstock.proto.errors import ConfigurationError, PenstockError, StorageDenied, TableNotFound
-from penstock.table.storage.filesystem import Storage, open_storage, redacted_uri
+from penstock.table.storage.filesystem import Storage, open_storage
+from penstock.table.storage.uris import redacted_uri
 
 MAX_FOLDERS: Final = 100_000
 """Folders that one listing checks; the rest is a problem."""

@@ -8,7 +8,8 @@ from typing import Final
 
 from penstock.enumerator.catalog.adapter import Item, ListedTable, RefusedTable
 from penstock.proto.errors import ConfigurationError
-from penstock.table.storage.filesystem import Storage, open_storage, redacted_uri
+from penstock.table.storage.filesystem import Storage, open_storage
+from penstock.table.storage.uris import redacted_uri
 
 MAX_FILE_BYTES: Final = 8 << 20
 """Largest file of tables."""

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from penstock.enumerator.handover.offset_formats import MAX_CHARS, SinkBatch, parse_offset_log
 from penstock.enumerator.handover.offsets import MalformedOffsets, OffsetMap
 from penstock.proto.errors import ConfigurationError, FormatError, PositionExpired
-from penstock.table.storage.filesystem import open_storage, redacted_uri
+from penstock.table.storage.filesystem import open_storage
+from penstock.table.storage.uris import redacted_uri
 
 
 class SparkCheckpoints:

@@ -11,7 +11,7 @@ from penstock.enumerator.planning.discovery import complete_from, pending_cluste
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.positions import InstantTime, Position
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Instant

@@ -25,7 +25,7 @@ from penstock.proto.model.queries import PlanRequest
 from penstock.proto.model.splits import AllRows, CommitTimeOrdering, Plan, Scan, Split, VisibleInstants
 from penstock.table.hudi_table import HudiTable
 from penstock.table.schema.completion import returned_schema
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 _NOWHERE: Final = kafka_position(Phase.SWITCHING, 0)
 

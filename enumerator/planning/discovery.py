@@ -37,7 +37,7 @@ from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.listing import TableListing
 from penstock.table.schema.avro import OPERATION
 from penstock.table.schema.completion import returned_schema
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action, Instant

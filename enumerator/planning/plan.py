@@ -35,7 +35,8 @@ from penstock.table.files.slices import DataFile
 from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.files import FILES
 from penstock.table.metadata.metadata_table import indexes
-from penstock.table.storage.filesystem import Storage, redacted_uri
+from penstock.table.storage.filesystem import Storage
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
 
 _MAX_STALE_INSTANTS: Final = 16

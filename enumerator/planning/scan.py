@@ -45,7 +45,7 @@ from penstock.table.partitions.values import path_value_fields
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.schema.completion import returned_columns
 from penstock.table.schema.history import check_current, parse_history
-from penstock.table.storage.filesystem import uri_without_credentials
+from penstock.table.storage.uris import uri_without_credentials
 
 _ALL_NINES: Final = "9" * 24
 

@@ -33,6 +33,7 @@ from penstock.table.parquet.footer import read_base_footer
 from penstock.table.schema.avro import OPERATION
 from penstock.table.schema.changes import CHANGE_INSTANT, CHANGE_SEQ, CHANGE_TYPE
 from penstock.table.schema.history import history_json
+from penstock.table.schema.history_files import history_files, read_history_file
 from penstock.table.schema.tables import SCHEMA_HISTORY_KEY, has_operation, table_schema_json
 from penstock.table.storage.filesystem import Storage
 from penstock.table.timeline.commits import CommitMetadata, WriteStat
@@ -109,13 +110,13 @@ def schema_history(table: HudiTable, facts: TimelineFacts, as_of: str | None) ->
     current = facts.commits[chosen].extra.get(SCHEMA_HISTORY_KEY, "") if chosen is not None else ""
     if not current.strip():
         return ""
-    stored = table.schema_commits()
+    stored = history_files(table.storage)
     if not stored:
         raise CorruptFile(
             f"table {facts.table}: commit {chosen} uses a schema-on-read history, and .hoodie/.schema holds none: "
             "restore it, or read with columnsByName=on"
         )
-    return history_json(current, table.schema_history(stored[-1][1]), f"table {facts.table}")
+    return history_json(current, read_history_file(table.storage, stored[-1][1]), f"table {facts.table}")
 
 
 def stores_operation(table: HudiTable, facts: TimelineFacts, upto: str | None = None) -> bool:

@@ -21,7 +21,7 @@ from penstock.proto.errors import ConfigurationError, TableNotFound
 from penstock.proto.model.queries import is_pattern
 from penstock.proto.model.splits import Plan
 from penstock.proto.value_classes import dataclass
-from penstock.table.storage.filesystem import redacted_uri, uri_without_credentials
+from penstock.table.storage.uris import redacted_uri, uri_without_credentials
 
 MAX_TABLES: Final = 10_000
 """Served tables, if the settings do not say otherwise."""

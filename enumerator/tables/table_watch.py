@@ -17,7 +17,7 @@ from penstock.enumerator.call_waits import Wait, call_wait
 from penstock.enumerator.continuous.change_probe import TableFingerprint
 from penstock.proto.errors import StorageError
 from penstock.proto.value_classes import dataclass
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 WHOLE_INTERVAL: Final[Callable[[], float]] = lambda: 1.0  # noqa: E731
 """The chance without spreading."""

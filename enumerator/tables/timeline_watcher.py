@@ -20,7 +20,8 @@ from penstock.enumerator.log import log_event
 from penstock.enumerator.tables.inotify import CREATED, FOLDER_GONE, MOVED_IN, OVERFLOW, WRITTEN, FolderEvent
 from penstock.proto.errors import PenstockError
 from penstock.proto.value_classes import dataclass
-from penstock.table.storage.filesystem import open_folder, uri_scheme
+from penstock.table.storage.filesystem import open_folder
+from penstock.table.storage.uris import uri_scheme
 
 MAX_WATCHES: Final = 10_000
 """Watched folders; further tables are looked at by the interval."""

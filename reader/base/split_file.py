@@ -14,7 +14,8 @@ from penstock.reader.split.scan_storage import SOURCES
 from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH
 from penstock.table.lance import is_lance
 from penstock.table.orc import is_orc
-from penstock.table.storage.filesystem import Storage, redacted_uri
+from penstock.table.storage.filesystem import Storage
+from penstock.table.storage.uris import redacted_uri
 
 if TYPE_CHECKING:
     from penstock.reader.base.lance_file import LanceFile

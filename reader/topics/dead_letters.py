@@ -21,8 +21,9 @@ import pyarrow.fs as pafs
 from penstock.kafka.protocols import RecordChunk
 from penstock.proto.errors import StorageDenied, StorageError, UndecodableRecord
 from penstock.proto.model.hybrid import KafkaAccess, KafkaRange
-from penstock.table.storage.filesystem import folder_uri, open_folder, redacted_uri, storage_detail
+from penstock.table.storage.filesystem import open_folder, storage_detail
 from penstock.table.storage.refusals import refusal_of
+from penstock.table.storage.uris import folder_uri, redacted_uri
 
 PART_BYTES: Final = 4 << 20
 """The size at which an object of dead letters is closed."""

@@ -16,7 +16,8 @@ from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH, path_in_source
 from penstock.table.config.properties import META_FOLDER, TableProperties
 from penstock.table.files.slices import GroupId
 from penstock.table.hfile.reader import HFile
-from penstock.table.storage.filesystem import Storage, redacted_uri
+from penstock.table.storage.filesystem import Storage
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.avro_container import single_record
 from penstock.table.timeline.fields import Fields
 

@@ -10,15 +10,8 @@ import re
 from typing import Final
 
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
-from penstock.table.storage.azure_uris import AZURE_SCHEMES
-from penstock.table.storage.filesystem import (
-    Storage,
-    checked_path,
-    folder_uri,
-    open_storage,
-    redacted_uri,
-    uri_scheme,
-)
+from penstock.table.storage.filesystem import Storage, checked_path, open_storage
+from penstock.table.storage.uris import AZURE_SCHEMES, folder_uri, redacted_uri, uri_scheme
 
 BOOTSTRAP_BASE_PATH: Final = "hoodie.bootstrap.base.path"
 """The property with the folder of the source files. Every bootstrapped table has it."""

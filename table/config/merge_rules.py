@@ -23,7 +23,7 @@ from penstock.proto.model.splits import (
 )
 from penstock.table.config.payload_classes import MergeRules, full_name, is_plain, payload_rules
 from penstock.table.config.properties import TableProperties
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 _EVENT_TIME: Final = "EVENT_TIME_ORDERING"
 _COMMIT_TIME: Final = "COMMIT_TIME_ORDERING"

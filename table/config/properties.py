@@ -13,7 +13,8 @@ from typing import Final
 from penstock.proto.errors import CorruptFile, TableError, TableNotFound, UnsupportedFeature
 from penstock.proto.value_classes import dataclass
 from penstock.table.config.java_properties import parse_properties
-from penstock.table.storage.filesystem import Storage, checked_path, redacted_uri
+from penstock.table.storage.filesystem import Storage, checked_path
+from penstock.table.storage.uris import redacted_uri
 
 META_FOLDER: Final = ".hoodie"
 PROPERTIES_FILE: Final = f"{META_FOLDER}/hoodie.properties"

@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.proto.errors import TableError
 from penstock.table.config.properties import TableProperties
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 _SIMPLE: Final = ("SIMPLE", "SIMPLE_AVRO", "SIMPLEKEYGENERATOR", "SIMPLEAVROKEYGENERATOR")
 _SEVERAL: Final = (

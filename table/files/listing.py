@@ -13,7 +13,8 @@ from penstock.table.config.java_properties import parse_properties
 from penstock.table.files.external_names import is_external
 from penstock.table.files.names import parse_file_name
 from penstock.table.files.slices import DataFile
-from penstock.table.storage.filesystem import FileInfo, Storage, is_local, redacted_uri
+from penstock.table.storage.filesystem import FileInfo, Storage, is_local
+from penstock.table.storage.uris import redacted_uri
 
 PARTITION_MARKER: Final = ".hoodie_partition_metadata"
 MAX_DEPTH: Final = 32

@@ -35,7 +35,7 @@ from penstock.table.log.deletes import decode_deletes
 from penstock.table.metadata.folder import FolderStorage
 from penstock.table.metadata.records import RecordReaders, Records, StoredRecords
 from penstock.table.metadata.validity import ValidBlocks, first_not_recorded, pending_instants
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.fields import Fields
 from penstock.table.timeline.instants import Action

@@ -8,7 +8,8 @@ import pyarrow.parquet as pq
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.proto.model.files import FileRef
 from penstock.table.parquet.checks import ParquetError, check_rows, check_statistics, is_storage_failure
-from penstock.table.storage.filesystem import Storage, redacted_uri
+from penstock.table.storage.filesystem import Storage
+from penstock.table.storage.uris import redacted_uri
 
 
 def read_base_footer(storage: Storage, file: FileRef) -> pq.FileMetaData:

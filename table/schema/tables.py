@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from penstock.proto.errors import CorruptFile, SchemaMismatch
 from penstock.table.config.properties import TableProperties
 from penstock.table.schema.avro import MAX_JSON_BYTES, META_COLUMNS, OPERATION
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 _Record: TypeAlias = dict[str, list[dict[str, object]]]
 

@@ -13,6 +13,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock.table.storage.uris import without_signature
+
 _UNREAD: Final = b"\xa7"
 """The marker byte: text does not end with it."""
 
@@ -22,7 +24,8 @@ class ExactFile:
 
     Each read fills its buffer with a marker byte first. If the buffer ends with the marker after the read (also by
     chance, in one read of 256), the first and last marker bytes of that end are read again, one byte at a time: a
-    response of one byte cannot be short. A short response raises OSError (EIO); a retry may succeed.
+    response of one byte cannot be short. A short response raises OSError (EIO); a retry may succeed. No error text has
+    the signature of a URL.
     """
 
     def __init__(self, source: pa.NativeFile) -> None:
@@ -72,8 +75,13 @@ class ExactFile:
         if not size:
             return b""
         data = bytearray(_UNREAD) * size
-        self._source.seek(offset)
-        got = int(self._source.readinto(data))
+        try:
+            self._source.seek(offset)
+            got = int(self._source.readinto(data))
+        except OSError as error:
+            if without_signature(str(error)) == str(error):
+                raise
+            raise OSError(without_signature(str(error))) from None
         if got != size or (size > 1 and data[-1:] == _UNREAD and self._is_short(data, offset)):
             raise OSError(errno.EIO, f"the storage returned fewer than {size} bytes at byte {offset}")
         return bytes(data)

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from penstock.proto.errors import AccessError, ConfigurationError, CorruptFile, StorageDenied, StorageError
-from penstock.table.storage.azure_uris import located_user
 from penstock.table.storage.exact_reads import ExactFile
 from penstock.table.storage.file_info import FileInfo as FileInfo
 from penstock.table.storage.file_info import file_info, info_of_entry
@@ -26,34 +25,24 @@ from penstock.table.storage.folder_entries import folder_entries
 from penstock.table.storage.local_links import has_no_link
 from penstock.table.storage.local_reads import read_local
 from penstock.table.storage.refusals import Denied, UnexplainedRefusal, WrongRegion, refusal_of, requested_region
+from penstock.table.storage.uris import (
+    AZURE_SCHEMES,
+    EXPECTED_PATH,
+    folder_uri,
+    is_uri,
+    is_utf8,
+    redacted_uri,
+    uri_scheme,
+    without_signature,
+)
 
 MAX_PATH_BYTES: Final = 4096
 """Longest path of a file inside a table, in bytes of UTF-8."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/")
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
-_ARROW_SCHEMES = {
-    "file": "file",
-    "s3": "s3",
-    "s3a": "s3",
-    "s3n": "s3",
-    "gs": "gs",
-    "gcs": "gs",
-    "hdfs": "hdfs",
-    "viewfs": "viewfs",
-    "abfs": "abfs",
-    "abfss": "abfss",
-}
-"""Supported URI scheme -> its name in pyarrow."""
-_EXPECTED: Final = "expected a local path or a URI such as s3://bucket/table"
 _DOTS: Final = frozenset({".", ".."})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 _DETAIL_CHARS = 300
-_SHARED_PARAMETERS = frozenset(
-    ["region", "scheme", "endpoint_override", "allow_delayed_open", "replication", "enable_tls"]
-)
-"""Parameters of pyarrow's URIs that hold no secret; `uri_without_credentials` drops all others."""
-
 _LISTED: Final = (pafs.FileType.File, pafs.FileType.Directory)
 
 _T = TypeVar("_T")
@@ -112,7 +101,7 @@ def _refusal(path: str) -> str:
         return "it is absolute"
     if _SCHEME.match(path):
         return "it has a scheme"
-    if not _is_utf8(path):
+    if not is_utf8(path):
         return "it is not valid Unicode"
     size_bytes = len(path.encode())
     if size_bytes > MAX_PATH_BYTES:
@@ -137,43 +126,6 @@ def is_plain_path(path: str) -> bool:
     )
 
 
-def redacted_uri(base_path: str) -> str:
-    """The base path for error texts and logs, without user name (of Azure it locates the table), password, query and
-    fragment. Not for opening. A name or a local path is returned unchanged. A password that is not percent-encoded (it
-    contains '/', '?' or '#') is removed too.
-    """
-    if not _URI.match(base_path):
-        return base_path
-    scheme, _, rest = base_path.partition(":")
-    slashes = "//" if rest.startswith("//") else ""
-    rest = rest[len(slashes) :]
-    kept = located_user(scheme, rest)
-    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    user, _, port = authority.rpartition(":")
-    if "@" in authority:
-        rest = authority.rpartition("@")[2] + rest[len(authority) :]
-    elif user and not port.isdecimal():
-        rest = rest.rpartition("@")[2]
-    return f"{scheme}:{slashes}{kept}{re.split('[?#]', rest, maxsplit=1)[0]}"
-
-
-def uri_without_credentials(base_path: str) -> str:
-    """The base path for other processes, which open it with credentials of their own.
-
-    User name and password are removed; of the query, only the parameters that locate the storage remain. A local path
-    is returned unchanged.
-    """
-    if not _URI.match(base_path):
-        return base_path
-    query = base_path.partition("?")[2].partition("#")[0]
-    parameters = [
-        part
-        for part in query.split("&")
-        if part.partition("=")[0].lower() in _SHARED_PARAMETERS and "@" not in part and "%40" not in part
-    ]
-    return "?".join([redacted_uri(base_path), *(["&".join(parameters)] if parameters else [])])
-
-
 def open_storage(base_path: str) -> Storage:
     """Opens the storage of a table at a local path or a URI: file, s3, gs, abfs, hdfs or viewfs.
 
@@ -182,11 +134,11 @@ def open_storage(base_path: str) -> Storage:
     refuses.
     """
     filesystem, root = open_folder(base_path)
-    if not _URI.match(base_path):
+    if not is_uri(base_path):
         return ArrowStorage(root, filesystem, root)
     if isinstance(filesystem, pafs.LocalFileSystem):
         return ArrowStorage(root.rstrip("/") or "/", filesystem, root)
-    return ArrowStorage(base_path.rstrip("/"), filesystem, root)
+    return ArrowStorage(base_path.rstrip("/"), filesystem, root, _sends_tokens(base_path))
 
 
 def open_folder(path: str, what: str = "table path") -> tuple[pafs.FileSystem, str]:
@@ -197,41 +149,29 @@ def open_folder(path: str, what: str = "table path") -> tuple[pafs.FileSystem, s
     redacted = redacted_uri(path)
     try:
         filesystem, root = pafs.FileSystem.from_uri(uri)
+        if uri_scheme(uri) in AZURE_SCHEMES:
+            from penstock.table.storage.azure import open_account
+
+            filesystem = open_account(uri, os.environ, filesystem)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
         reason = storage_detail(error, uri)
-        raise ConfigurationError(f"{what} {redacted[:200]!r} cannot be opened: {reason}; {_EXPECTED}") from None
+        raise ConfigurationError(f"{what} {redacted[:200]!r} cannot be opened: {reason}; {EXPECTED_PATH}") from None
     except OSError as error:
         raise StorageError(f"storage of {redacted} cannot be opened: {storage_detail(error, uri)}") from None
     return filesystem, root
 
 
-def uri_scheme(path: str) -> str:
-    """The scheme of a URI in lower case; '' for a local path."""
-    return path.partition(":")[0].lower() if _URI.match(path) else ""
+def _sends_tokens(base_path: str) -> bool:
+    if uri_scheme(base_path) not in AZURE_SCHEMES:
+        return False
+    from penstock.table.storage.azure import sends_tokens
 
-
-def folder_uri(path: str, what: str = "table path") -> str:
-    """The URI in pyarrow's spelling; '' for a local path. Opens no connection. ConfigurationError as `open_storage`."""
-    described = f"{what} {redacted_uri(path)[:200]!r}"
-    if not path or "\0" in path:
-        raise ConfigurationError(f"{described}: {_EXPECTED}")
-    if not _is_utf8(path):
-        raise ConfigurationError(f"{described} is not UTF-8: {_EXPECTED}")
-    if not _URI.match(path):
-        return ""
-    scheme, _, rest = path.partition(":")
-    known = _ARROW_SCHEMES.get(scheme.lower())
-    if known is None:
-        raise ConfigurationError(
-            f"{described}: no file system is known for {scheme[:40]}:, supported are {', '.join(_ARROW_SCHEMES)}; "
-            f"{_EXPECTED}"
-        )
-    return f"{known}:{rest}"
+    return sends_tokens(base_path, os.environ)
 
 
 def is_local(storage: Storage) -> bool:
     """Whether the storage is a local file system or memory, where a read of a few bytes takes microseconds."""
-    return _URI.match(storage.base_path) is None
+    return not is_uri(storage.base_path)
 
 
 class ArrowStorage:
@@ -241,10 +181,13 @@ class ArrowStorage:
     raises CorruptFile.
     """
 
-    def __init__(self, base_path: str, filesystem: pafs.FileSystem, root: str) -> None:
+    def __init__(self, base_path: str, filesystem: pafs.FileSystem, root: str, queries_first: bool = False) -> None:
+        """`queries_first`: a file is looked up before it is opened. pyarrow ends the process if Azure's library gets no
+        token while a file is opened; the look-up fails with an error instead, and its token is kept."""
         self._base_path = base_path
         self._filesystem = filesystem
         self._root = root
+        self._queries_first = queries_first
         self._tree = pafs.SubTreeFileSystem(root, filesystem)
         self._local_root = pathlib.Path(root) if isinstance(filesystem, pafs.LocalFileSystem) else None
 
@@ -302,6 +245,8 @@ class ArrowStorage:
 
     def _opened(self, path: str) -> pa.NativeFile:
         """Opens the file; a remote one as `ExactFile`."""
+        if self._queries_first:
+            self._tree.get_file_info(path)
         source = self._tree.open_input_file(path)
         return source if self._local_root is not None else pa.PythonFile(ExactFile(source), mode="r")
 
@@ -332,9 +277,10 @@ class ArrowStorage:
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileNotFoundError(f"no such file: {self._where(path)}") from error
         except (OSError, pa.ArrowException) as error:
-            raise self._failure(path, error) or StorageError(
+            failure = self._failure(path, error) or StorageError(
                 f"storage failed on {self._where(path)}: {storage_detail(error, self._base_path)}; a retry may succeed"
-            ) from error
+            )
+            raise failure from (error if without_signature(str(error)) == str(error) else None)
 
     def _failure(self, path: str, error: Exception) -> CorruptFile | AccessError | ConfigurationError | None:
         """The error for a permanent failure; None for one that a retry may resolve."""
@@ -384,13 +330,9 @@ def _is_folder_error(error: Exception) -> bool:
     return isinstance(error, OSError) and (text.endswith("is a directory") or text.startswith("Not a regular file"))
 
 
-def _is_utf8(text: str) -> bool:
-    """Whether the text can be encoded as UTF-8. Other bytes of a command line arrive as lone surrogates."""
-    return text.encode(errors="replace").decode() == text
-
-
 def storage_detail(error: BaseException, uri: str = "") -> str:
-    """The first line of an error text, limited in length (pyarrow appends search logs), with `uri` redacted."""
-    text = str(error).replace(uri, redacted_uri(uri)) if uri else str(error)
+    """The first line of an error text, limited in length (pyarrow appends search logs), with `uri` and signatures
+    redacted."""
+    text = without_signature(str(error).replace(uri, redacted_uri(uri)) if uri else str(error))
     lines = text.splitlines()
     return lines[0][:_DETAIL_CHARS] if lines else type(error).__name__

@@ -13,7 +13,8 @@ from typing import BinaryIO, Final, Protocol, TypeVar
 import pyarrow.fs as pafs
 
 from penstock.proto.errors import StorageDenied, StorageError, UnsupportedFeature
-from penstock.table.storage.filesystem import ArrowStorage, Storage, open_folder, redacted_uri, uri_scheme
+from penstock.table.storage.filesystem import ArrowStorage, Storage, open_folder
+from penstock.table.storage.uris import redacted_uri, uri_scheme
 
 _T = TypeVar("_T")
 

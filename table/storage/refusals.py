@@ -12,6 +12,7 @@ _DENIED: Final = re.compile(
     r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|INVALID_SIGNATURE"
     r"|MISSING_AUTHENTICATION_TOKEN|INVALID_CLIENT_TOKEN_ID|UNRECOGNIZED_CLIENT|NOT_SIGNED_UP|OPT_IN_REQUIRED|REQUEST_TIME_TOO_SKEWED|REQUEST_EXPIRED)"
     r"|\bHTTP status (?:401|403)\b|\bExpiredToken\b"
+    r"|Azure Error: \[\w*\] (?:401|403)\b"
     r"|\b(?:PERMISSION_DENIED|UNAUTHENTICATED)\b"  # of Google's client
     r"|org\.apache\.hadoop\.security\.AccessControlException"
 )

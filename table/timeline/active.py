@@ -15,8 +15,9 @@ from penstock.proto.errors import FormatError, InvariantViolation
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.value_classes import dataclass
 from penstock.table.config.properties import TableProperties
-from penstock.table.storage.filesystem import Storage, redacted_uri
+from penstock.table.storage.filesystem import Storage
 from penstock.table.storage.local_listing import FileVersion, file_versions
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.instants import (
     WRITE_ACTIONS,
     Action,

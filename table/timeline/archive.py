@@ -20,7 +20,8 @@ from penstock.proto.errors import ConfigurationError, CorruptFile, StorageError,
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.value_classes import dataclass
 from penstock.table.config.properties import META_FOLDER, TableProperties
-from penstock.table.storage.filesystem import FileInfo, Storage, redacted_uri
+from penstock.table.storage.filesystem import FileInfo, Storage
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.archive_v2 import ARCHIVE_FILE, history_files, history_metadata
 from penstock.table.timeline.avro_container import single_record
 from penstock.table.timeline.commit_cache import FileIdentity

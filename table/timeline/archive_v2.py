@@ -19,7 +19,8 @@ from penstock.proto.model.positions import InstantTime
 from penstock.proto.value_classes import dataclass
 from penstock.table.arrow_arrays import numpy_array
 from penstock.table.config.properties import TableProperties
-from penstock.table.storage.filesystem import FileInfo, Storage, redacted_uri
+from penstock.table.storage.filesystem import FileInfo, Storage
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.archive_v2_files import COLUMNS, MAX_INSTANTS, distinct_instants, metadata_of
 from penstock.table.timeline.fields import MAX_FILE_BYTES
 from penstock.table.timeline.instants import Action

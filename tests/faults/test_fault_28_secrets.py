@@ -27,7 +27,8 @@ from penstock.proto.model.access import ServerAccess
 from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.proto.model.reports import NextSplit, SplitReport
 from penstock.table.storage import filesystem
-from penstock.table.storage.filesystem import ArrowStorage, Storage, open_storage, uri_without_credentials
+from penstock.table.storage.filesystem import ArrowStorage, Storage, open_storage
+from penstock.table.storage.uris import uri_without_credentials
 from tests.certificates import Authority
 
 V9 = "A_merge_event_long_v9_h120"

@@ -16,8 +16,8 @@ from penstock.table.metadata.folder import WritableFolder
 from penstock.table.metadata.metadata_table import METADATA_FOLDER
 from penstock.table.metadata.record_schema import block_schema
 from penstock.table.metadata.validity import first_not_recorded
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
 

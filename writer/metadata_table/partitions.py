@@ -18,8 +18,9 @@ from penstock.proto.errors import CorruptFile, PenstockError
 from penstock.table.config.properties import META_FOLDER, TableProperties
 from penstock.table.metadata.files import FILES
 from penstock.table.metadata.metadata_table import METADATA_FOLDER
-from penstock.table.storage.filesystem import checked_path, redacted_uri
+from penstock.table.storage.filesystem import checked_path
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.storage.uris import redacted_uri
 from penstock.writer.metadata_table.table_properties import change_properties
 
 log = logging.getLogger("penstock.writer")

@@ -10,8 +10,8 @@ import logging
 
 from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.validity import pending_instants
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.writer.metadata_table.create import create_metadata_table
 from penstock.writer.metadata_table.opened import NewTime

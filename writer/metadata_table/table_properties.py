@@ -20,8 +20,8 @@ from penstock.table.config.properties import (
     load_properties,
     parse_table_properties,
 )
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.storage.uris import redacted_uri
 
 _COMMENTS: Final = ("Updated by Penstock",)
 

@@ -18,8 +18,8 @@ from penstock.table.log.block_encoder import INSTANT_TIME, SCHEMA, encode_block
 from penstock.table.log.blocks import BlockKind
 from penstock.table.metadata.files import FILES
 from penstock.table.metadata.record_encoder import PartitionFiles, encode_changes
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commit_encoder import encode_commit
 from penstock.table.timeline.commits import CommitMetadata, WriteStat

@@ -21,8 +21,8 @@ from penstock.proto.model.positions import InstantTime
 from penstock.table.config.properties import PROPERTIES_FILE
 from penstock.table.files.markers import IoType, marker_path
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.writer.transaction.clock import newest_time
 from penstock.writer.transaction.marked_files import joined

@@ -17,8 +17,8 @@ from penstock.table.files.markers import TEMPORARY_FOLDER
 from penstock.table.files.names import LogName, log_file_name, parse_file_name
 from penstock.table.hudi_table import HudiTable
 from penstock.table.log.block_encoder import rollback_block
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline, list_timeline
 from penstock.table.timeline.instants import (
     Action,

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.proto.errors import WriteConflict
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.storage.uris import redacted_uri
 
 LOCK_FILE: Final = ".hoodie/lock"
 _MAX_BYTES: Final = 4096

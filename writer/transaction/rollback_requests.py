@@ -14,8 +14,8 @@ from penstock.table.files.markers import Marker
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.instants import Action, Instant
 from penstock.table.timeline.services.rollback_encoder import RollbackRequest
 from penstock.writer.transaction.marked_files import joined

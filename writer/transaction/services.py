@@ -18,8 +18,8 @@ from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.writes import TouchedGroups
 from penstock.table.files.markers import IoType, Marker, marker_folder, parse_marker
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action, Instant, State

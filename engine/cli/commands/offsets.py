@@ -105,7 +105,7 @@ def handover_fields(
     from penstock.enumerator.handover.explain import describe_step, notes
     from penstock.enumerator.handover.offset_fallbacks import GivenOffsets, GroupOffsets
     from penstock.enumerator.handover.offset_search import OffsetsFound
-    from penstock.table.storage.filesystem import redacted_uri
+    from penstock.table.storage.uris import redacted_uri
 
     match outcome.origin:
         case OffsetsFound(sources=sources):
@@ -154,7 +154,7 @@ def handover_fields(
 
 def _print(table: str, history: CommitHistory, outcome: HandOver, steps: Sequence[Step] | None) -> None:
     from penstock.enumerator.handover.explain import describe_origin, describe_step, notes
-    from penstock.table.storage.filesystem import redacted_uri
+    from penstock.table.storage.uris import redacted_uri
 
     rows = [
         ("table", redacted_uri(table)),

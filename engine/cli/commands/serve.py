@@ -112,7 +112,7 @@ def metrics_address(text: str) -> str:
 
 def named_tables(pairs: Sequence[str]) -> dict[str, str]:
     """The tables by name. ConfigurationError: a pair is not NAME=PATH, or a name is given twice."""
-    from penstock.table.storage.filesystem import redacted_uri
+    from penstock.table.storage.uris import redacted_uri
 
     tables: dict[str, str] = {}
     for pair in pairs:

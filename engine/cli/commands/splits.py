@@ -84,7 +84,7 @@ def plan(
 
 def plan_fields(planned: Plan, explanation: Explanation | None) -> dict[str, object]:
     """The documented fields of the plan (docs/reference/cli.md)."""
-    from penstock.table.storage.filesystem import redacted_uri
+    from penstock.table.storage.uris import redacted_uri
 
     fields: dict[str, object] = {
         "table": redacted_uri(planned.scan.table),

@@ -65,7 +65,7 @@ def desc(
 
 def description_fields(description: TableDescription) -> dict[str, object]:
     """The documented fields of the description (docs/reference/cli.md)."""
-    from penstock.table.storage.filesystem import redacted_uri
+    from penstock.table.storage.uris import redacted_uri
 
     return {
         "table": redacted_uri(description.table),

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from penstock.proto.errors import ConfigurationError, PenstockError, TableNotFound
 from penstock.proto.model.access import ServerAccess, checked_address
-from penstock.table.storage.filesystem import Storage, open_storage, redacted_uri
+from penstock.table.storage.filesystem import Storage, open_storage
+from penstock.table.storage.uris import redacted_uri
 
 _TIMELINE = ".hoodie"
 

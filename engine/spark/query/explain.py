@@ -17,7 +17,7 @@ from penstock.proto.errors import ConfigurationError, PenstockError
 from penstock.proto.model.queries import Changes, Incremental, Query, ReadOptimized, SnapshotAsOf
 from penstock.proto.options.registry import EntryPoint
 from penstock.proto.retry import Retry
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

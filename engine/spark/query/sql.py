@@ -17,7 +17,7 @@ from penstock.engine.spark.query.narrowing import columns_in, where_of_any
 from penstock.engine.spark.query.scan import Scanned, ScanRequest, scan, schema_of
 from penstock.engine.spark.query.session import rules_of
 from penstock.proto.errors import ConfigurationError
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,7 +16,7 @@ from penstock.proto.model.positions import Position
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.schema.completion import returned_schema
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 log = logging.getLogger("penstock.engine.spark")
 

@@ -40,7 +40,8 @@ from penstock.proto.options.registry import EntryPoint, ParsedOptions
 from penstock.proto.retry import Retry
 from penstock.reader.output_schema import output_schema
 from penstock.reader.split.read_schema import read_schema_of
-from penstock.table.storage.filesystem import open_storage, redacted_uri
+from penstock.table.storage.filesystem import open_storage
+from penstock.table.storage.uris import redacted_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

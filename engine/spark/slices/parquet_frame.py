@@ -23,7 +23,8 @@ from penstock.engine.spark.schema.types import spark_type
 from penstock.engine.spark.slices.divide import SparkFile, SparkFiles
 from penstock.engine.spark.slices.scan_options import DESCRIBED
 from penstock.proto.errors import ConfigurationError
-from penstock.table.storage.filesystem import folder_uri, open_folder
+from penstock.table.storage.filesystem import open_folder
+from penstock.table.storage.uris import folder_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

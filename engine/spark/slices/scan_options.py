@@ -17,7 +17,7 @@ from penstock.engine.spark.task.input_partitions import PackedSlot, packed_split
 from penstock.proto.codec.serialized import encode_scan, encode_split
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.splits import Scan, Split
-from penstock.table.storage.filesystem import uri_without_credentials
+from penstock.table.storage.uris import uri_without_credentials
 
 PLANNED: Final = "_penstockplannedslots"
 """The option with the splits, in the lower case in which Spark passes names."""

@@ -51,7 +51,7 @@ from penstock.proto.model.queries import NO_LIMITS, Changes, RoundLimits
 from penstock.proto.model.reports import TableDescription
 from penstock.proto.model.streams import CommitsBatch, NextBatch, NoBatch, StreamPoint, StreamScope, batch_request
 from penstock.proto.retry import Retry
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 log = logging.getLogger("penstock.engine.spark")
 

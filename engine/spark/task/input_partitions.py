@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.proto.model.access import NO_ACCESS, ServerAccess
 from penstock.proto.retry import RetryPolicy
-from penstock.table.storage.filesystem import uri_scheme
+from penstock.table.storage.uris import uri_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from penstock.engine.spark.write.written_batches import Batch, WrittenBatch
 from penstock.proto.errors import ConfigurationError
-from penstock.table.storage.filesystem import redacted_uri, uri_scheme
 from penstock.table.storage.local_writes import open_writable
+from penstock.table.storage.uris import redacted_uri, uri_scheme
 
 FOLDER: Final = "sinks"
 FILE: Final = f"{FOLDER}/penstock.json"

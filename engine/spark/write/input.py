@@ -12,7 +12,7 @@ from penstock.engine.spark.write.columns import RESERVED
 from penstock.engine.write.planned_write import PlannedWrite
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, UnsupportedFeature
 from penstock.table.schema.avro import META_COLUMNS
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -26,7 +26,7 @@ from penstock.engine.write.service.owners import epochs_from, owner_of_stream
 from penstock.engine.write.service.remote_transaction import write_server
 from penstock.enumerator.handover.offset_formats import MAX_IDENTIFIER_CHARS
 from penstock.proto.errors import ConfigurationError
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 from penstock.writer.index.new_groups import FileSizes
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from penstock.enumerator.handover.offset_formats import (
 )
 from penstock.enumerator.handover.offsets import MalformedOffsets
 from penstock.proto.errors import ConfigurationError
-from penstock.table.storage.filesystem import Storage, open_storage, redacted_uri
+from penstock.table.storage.filesystem import Storage, open_storage
+from penstock.table.storage.uris import redacted_uri
 
 SINK_POSITIONS: Final = "penstock.streaming.positions"
 """The key of the positions in lake sources: a JSON list of `table_id`, `order_key`, `index` and `source`, which is the

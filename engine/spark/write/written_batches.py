@@ -16,7 +16,7 @@ from penstock.enumerator.handover.offset_formats import parse_sink
 from penstock.enumerator.handover.offsets import MalformedOffsets
 from penstock.proto.errors import ConfigurationError
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.settled_reads import read_current
 

@@ -32,7 +32,7 @@ from penstock.engine.sync.targets.rows import (
 )
 from penstock.engine.sync.targets.target import REPEATED, StoredTable, Write, check_base
 from penstock.proto.errors import ConfigurationError, PenstockError, TargetConflict, TargetUnavailable
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 _APPLICATION: Final = "penstock"
 _INFO: Final = "penstock.sync"

@@ -33,7 +33,7 @@ from penstock.engine.sync.targets.parquet_manifest import (
 from penstock.engine.sync.targets.rows import AlignedRows, aligned, key_text
 from penstock.engine.sync.targets.target import StoredTable, Write, check_base
 from penstock.proto.errors import ConfigurationError, PenstockError, TargetConflict, TargetUnavailable
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 _MANIFEST: Final = "manifest.json"
 _IS_ROW: Final = "_is_row"

@@ -9,7 +9,8 @@ from typing import Final
 from penstock.engine.stream_offsets import ScopeId, is_offset, point_of
 from penstock.proto.errors import ConfigurationError, FormatError
 from penstock.proto.model.positions import EARLIEST, Position
-from penstock.table.storage.filesystem import Storage, open_storage, redacted_uri
+from penstock.table.storage.filesystem import Storage, open_storage
+from penstock.table.storage.uris import redacted_uri
 
 _MAX_BYTES: Final = 16 << 20
 """Largest file of offsets that is read."""

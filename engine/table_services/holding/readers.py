@@ -19,7 +19,7 @@ from penstock.proto.model.server_status import StreamState, StreamStatus
 from penstock.proto.options.hold_bound import HoldBound
 from penstock.proto.options.registry import EntryPoint, parse_options
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.services.recorded_holds import RecordedHold, encode_holds

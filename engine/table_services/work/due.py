@@ -10,8 +10,8 @@ from penstock.enumerator.service_splits.due_services import DueService, ServiceP
 from penstock.proto.model.service_splits import Service
 from penstock.table.config.properties import load_properties
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import open_writable
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.instants import Action
 from penstock.writer.table_services.compaction import deltas_since_compaction

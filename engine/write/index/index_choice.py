@@ -8,7 +8,7 @@ from typing import Final
 from penstock.proto.errors import ConfigurationError, UnsupportedFeature
 from penstock.table.config.properties import TableProperties
 from penstock.table.files.buckets import BUCKETS, INDEX_TYPE, MAX_BUCKETS
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 _LIKELY_BUCKETS: Final = 100_000
 """A random file id begins with 8 digits below it once in 50,000 times."""

@@ -32,8 +32,8 @@ from penstock.proto.options.registry import EntryPoint, parse_options
 from penstock.proto.retry import Retry, RetryPolicy
 from penstock.proto.write_service import WriteService
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.commit_encoder import encode_commit
 from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action

@@ -12,8 +12,8 @@ from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.writes import TouchedGroups, WriteCommit, WriteSpec
 from penstock.table.config.properties import load_properties
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import open_writable
+from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.commits import CommitMetadata, parse_commit
 from penstock.table.timeline.instants import Action, Instant, State, instant_file_name
 from penstock.writer.transaction.conflicts import StartOfWrite

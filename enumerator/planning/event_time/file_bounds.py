@@ -36,7 +36,7 @@ from penstock.table.log.remote_bytes import RemoteBytes, RemoteRangeTooLong
 from penstock.table.orc import is_orc, read_orc_footer
 from penstock.table.parquet.checks import ParquetError, check_rows, check_statistics, is_storage_failure
 from penstock.table.parquet.footer import read_base_footer
-from penstock.table.storage.filesystem import redacted_uri
+from penstock.table.storage.uris import redacted_uri
 
 MAX_CELLS: Final = 200_000
 """The total weight of all entries: one for each entry, and one for each row group or log block in it."""

@@ -22,7 +22,7 @@ from penstock.proto.model.access import checked_address, is_loopback
 from penstock.proto.model.hybrid import KafkaAccess
 from penstock.proto.options.kafka import checkpoints_of
 from penstock.proto.options.types import ClientSettings
-from penstock.table.storage.filesystem import folder_uri
+from penstock.table.storage.uris import folder_uri
 
 INSECURE_WORDS: Final = "I know that tokens and rows travel unencrypted"
 """The value of `tls.insecure` that lets a server listen off loopback without TLS."""

@@ -291,22 +291,6 @@ def test_fallbacks_of_a_pinned_table_are_counted(built: Built) -> None:
     assert table.metadata_fallbacks == 1
 
 
-def test_schema_histories_are_the_completed_ones_oldest_first(built: Built) -> None:
-    table = built.table()
-    assert table.schema_commits() == ()
-    folder = built.base / ".hoodie/.schema"
-    folder.mkdir()
-    for name in ("002_003.schemacommit", "001.schemacommit", "004.schemacommit.inflight", "004.schemacommit.requested"):
-        (folder / name).write_text("{}")
-    assert table.schema_commits() == (("001", "001.schemacommit"), ("002", "002_003.schemacommit"))
-    assert table.schema_history("001.schemacommit") == "{}"
-    (folder / "001.schemacommit").write_bytes(b"\xff")
-    with pytest.raises(CorruptFile, match=r"001\.schemacommit.*is not UTF-8"):
-        table.schema_history("001.schemacommit")
-    with pytest.raises(StorageError, match=r"009\.schemacommit.*was deleted"):
-        table.schema_history("009.schemacommit")
-
-
 def test_open_table_says_what_is_missing(tmp_path: pathlib.Path) -> None:
     with pytest.raises(TableNotFound, match="does not exist"):
         open_table(str(tmp_path / "nothing"))

@@ -35,8 +35,8 @@ from penstock.engine.write.settings import parse_metadata
 from penstock.proto.errors import ConfigurationError, InvariantViolation, UnsupportedFeature
 from penstock.proto.model.writes import TouchedGroups, WriteId
 from penstock.table.hudi_table import HudiTable
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import WritableStorage
+from penstock.table.storage.uris import redacted_uri
 from penstock.writer.transaction.attempt_files import remove_unreported_files
 from penstock.writer.transaction.conflicts import StartOfWrite
 from penstock.writer.transaction.failed_writes import roll_back, rolled_back_on_error

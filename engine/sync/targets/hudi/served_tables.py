@@ -10,8 +10,8 @@ from typing import Final
 from penstock.engine.write.service.owners import epochs_from, stable_owner
 from penstock.engine.write.service.remote_transaction import WriteServer, server_client, write_server
 from penstock.proto.errors import ConfigurationError, InvariantViolation, TableNotFound
-from penstock.table.storage.filesystem import redacted_uri
 from penstock.table.storage.local_writes import open_writable
+from penstock.table.storage.uris import redacted_uri
 
 CONNECTING: Final = ("serverCa", "serverCert", "serverKey", "serverToken")
 """Options of the connection to the server, beside `server`."""

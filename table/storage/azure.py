@@ -1,0 +1,107 @@
+"""Azure: the account that a URI names, and the file system opened with an account key or a shared access signature.
+
+pyarrow takes other credentials from the environment itself, but never these two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+import pyarrow.fs as pafs
+
+from penstock.proto.errors import ConfigurationError
+
+ACCOUNT_VARIABLE: Final = "AZURE_STORAGE_ACCOUNT_NAME"
+"""The account that the key or signature belongs to; without it, they are used for each account."""
+KEY_VARIABLE: Final = "AZURE_STORAGE_ACCOUNT_KEY"
+SIGNATURE_VARIABLE: Final = "AZURE_STORAGE_SAS_TOKEN"
+
+_BLOB_HOST: Final = ".blob.core.windows.net"
+_DFS_HOST: Final = ".dfs.core.windows.net"
+_KEY: Final = re.compile(r"[A-Za-z0-9+/]{20,200}={0,2}")
+_OWN_CREDENTIALS: Final = frozenset(["credential_kind", "tenant_id", "client_id", "client_secret", "sig"])
+"""Parameters of a URI that choose credentials; `sig` is that of a shared access signature."""
+
+
+@dataclass(frozen=True, slots=True)
+class AzureAccount:
+    """The storage account of a URI, and where it is served.
+
+    `abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER`, or `abfs://ACCOUNT@HOST[:PORT]/CONTAINER/FOLDER` for another
+    host. Source: Arrow `AzureOptions::FromUri`.
+    """
+
+    name: str
+    """The account."""
+    blob_authority: str
+    """HOST:PORT of blobs, or the end of a host name, from its '.', which follows the account."""
+    dfs_authority: str
+    """The same of folders (Data Lake Storage)."""
+    tls: bool
+    """Whether requests are encrypted."""
+    chooses_credentials: bool
+    """Whether the URI itself has or chooses credentials."""
+    needs_no_token: bool
+    """Whether the URI has a signature, or chooses anonymous access."""
+
+    @classmethod
+    def of(cls, uri: str) -> AzureAccount:
+        """The account of a URI in the spelling of pyarrow. Opens no connection."""
+        parts = urlsplit(uri)
+        parameters = {name.lower(): values[-1] for name, values in parse_qs(parts.query).items()}
+        host = parts.netloc.rpartition("@")[2]
+        blob = parameters.get("blob_storage_authority", _BLOB_HOST)
+        dfs = parameters.get("dfs_storage_authority", _DFS_HOST)
+        name = next((host.removesuffix(end) for end in (blob, dfs) if end[:1] == "." and host.endswith(end)), "")
+        if not name:
+            name, blob, dfs = (parts.username or ""), host, host
+        tls = parameters.get("enable_tls", "true").lower() not in ("false", "0")
+        no_token = "sig" in parameters or parameters.get("credential_kind") == "anonymous"
+        return cls(name, blob, dfs, tls, not _OWN_CREDENTIALS.isdisjoint(parameters), no_token)
+
+
+def open_account(uri: str, environment: Mapping[str, str], opened: pafs.FileSystem) -> pafs.FileSystem:
+    """The file system of a URI, with the key or signature that the environment has for its account; otherwise `opened`,
+    which pyarrow made of the URI.
+
+    ConfigurationError for a malformed key, and for a token without TLS: the library ends its process when it must send
+    one without encryption.
+    """
+    account = AzureAccount.of(uri)
+    secret = _secret(account, environment)
+    if not secret:
+        if account.tls or account.needs_no_token:
+            return opened
+        raise ConfigurationError(
+            f"storage account {account.name[:100]!r} of Azure without TLS (enable_tls=false): expected {KEY_VARIABLE} "
+            f"or {SIGNATURE_VARIABLE} in the environment, or credential_kind=anonymous in the URI; other credentials "
+            "are only sent over TLS"
+        )
+    scheme = "https" if account.tls else "http"
+    return pafs.AzureFileSystem(
+        account.name, blob_storage_authority=account.blob_authority, dfs_storage_authority=account.dfs_authority,
+        blob_storage_scheme=scheme, dfs_storage_scheme=scheme, **secret,
+    )  # fmt: skip
+
+
+def sends_tokens(uri: str, environment: Mapping[str, str]) -> bool:
+    """Whether requests need a token of Azure's directory: there is no key, no signature, and no anonymous access."""
+    account = AzureAccount.of(uri)
+    return not account.needs_no_token and not _secret(account, environment)
+
+
+def _secret(account: AzureAccount, environment: Mapping[str, str]) -> dict[str, str]:
+    """The key or signature of the environment as an argument of pyarrow's file system; {} if the URI chooses
+    credentials, or the environment has none for the account."""
+    if account.chooses_credentials or environment.get(ACCOUNT_VARIABLE, "") not in ("", account.name):
+        return {}
+    key, signature = (environment.get(variable, "").strip() for variable in (KEY_VARIABLE, SIGNATURE_VARIABLE))
+    if key and _KEY.fullmatch(key) is None:
+        raise ConfigurationError(f"the environment variable {KEY_VARIABLE} is no key of Azure: expected base64")
+    if key:
+        return {"account_key": key}
+    return {"sas_token": f"?{signature.removeprefix('?')}"} if signature else {}

@@ -1,0 +1,82 @@
+"""`penstock.table.storage.azure`: which account a URI names, and with which credentials it is opened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.fs as pafs
+import pytest
+
+from penstock.proto.errors import ConfigurationError
+from penstock.table.storage.azure import AzureAccount, open_account, sends_tokens
+from penstock.table.storage.uris import uri_without_credentials
+
+KEY = "cGVuc3RvY2sgdGVzdHM6IG5vIHNlY3JldCBvZiBhbnlib2R5"
+PLAIN = "abfs://lake@account.dfs.core.windows.net/t"
+LOCAL = "abfs://account@127.0.0.1:10000/lake/t?enable_tls=false"
+OPENED: Any = object()
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        (PLAIN, ("account", ".blob.core.windows.net", ".dfs.core.windows.net", True)),
+        ("abfss://a.blob.core.windows.net/c/t", ("a", ".blob.core.windows.net", ".dfs.core.windows.net", True)),
+        (LOCAL, ("account", "127.0.0.1:10000", "127.0.0.1:10000", False)),
+        ("abfs://account:key@host/lake/t", ("account", "host", "host", True)),
+        (
+            "abfs://lake@account.dfs.example.net/t?dfs_storage_authority=.dfs.example.net&ENABLE_TLS=FALSE",
+            ("account", ".blob.core.windows.net", ".dfs.example.net", False),
+        ),
+    ],
+)  # fmt: skip
+def test_account_of_a_uri(uri: str, expected: tuple[str, str, str, bool]) -> None:
+    account = AzureAccount.of(uri)
+    assert (account.name, account.blob_authority, account.dfs_authority, account.tls) == expected
+
+
+@pytest.mark.parametrize(
+    ("uri", "environment", "tokens"),
+    [
+        (PLAIN, {}, True),
+        (PLAIN, {"AZURE_STORAGE_ACCOUNT_KEY": KEY}, False),
+        (PLAIN, {"AZURE_STORAGE_ACCOUNT_KEY": KEY, "AZURE_STORAGE_ACCOUNT_NAME": "account"}, False),
+        (PLAIN, {"AZURE_STORAGE_ACCOUNT_KEY": KEY, "AZURE_STORAGE_ACCOUNT_NAME": "other"}, True),
+        (PLAIN, {"AZURE_STORAGE_SAS_TOKEN": "?sv=1&sig=s"}, False),
+        (f"{PLAIN}?sv=1&sig=s", {}, False),
+        (f"{PLAIN}?credential_kind=anonymous", {}, False),
+        (f"{PLAIN}?credential_kind=cli", {"AZURE_STORAGE_ACCOUNT_KEY": KEY}, True),
+        (f"{PLAIN}?client_id=i", {"AZURE_STORAGE_ACCOUNT_KEY": KEY}, True),
+    ],
+)
+def test_credentials_of_the_uri_come_first_then_those_of_the_environment(
+    uri: str, environment: dict[str, str], tokens: bool
+) -> None:
+    assert sends_tokens(uri, environment) is tokens
+    has_secret = not tokens and any("KEY" in name or "SAS" in name for name in environment)
+    assert (open_account(uri, environment, OPENED) is not OPENED) is has_secret
+
+
+def test_file_system_has_the_key_and_the_place_of_the_uri() -> None:
+    found = open_account(LOCAL, {"AZURE_STORAGE_ACCOUNT_KEY": f" {KEY}\n"}, OPENED)
+    place = {"blob_storage_authority": "127.0.0.1:10000", "dfs_storage_authority": "127.0.0.1:10000"}
+    schemes = {"blob_storage_scheme": "http", "dfs_storage_scheme": "http"}
+    assert found == pafs.AzureFileSystem("account", account_key=KEY, **place, **schemes)
+    assert found != pafs.AzureFileSystem("account", account_key=KEY, **place)
+
+
+def test_malformed_key_is_not_shown() -> None:
+    with pytest.raises(ConfigurationError, match="AZURE_STORAGE_ACCOUNT_KEY is no key of Azure") as caught:
+        open_account(PLAIN, {"AZURE_STORAGE_ACCOUNT_KEY": "secret, and malformed"}, OPENED)
+    assert "secret," not in str(caught.value)
+
+
+def test_token_is_not_sent_without_tls() -> None:
+    with pytest.raises(ConfigurationError, match="other credentials are only sent over TLS"):
+        open_account(LOCAL, {}, OPENED)
+    assert open_account(f"{LOCAL}&credential_kind=anonymous", {}, OPENED) is OPENED
+
+
+def test_plans_keep_the_place_and_the_kind_of_credentials() -> None:
+    uri = f"{LOCAL}&credential_kind=anonymous&blob_storage_authority=.b&dfs_storage_authority=.d"
+    assert uri_without_credentials(f"{uri}&client_secret=s&sig=s") == uri
