@@ -41,7 +41,7 @@ test-ops: java .venv/.ready wheel test-ops-only ## deploy/ by promtool, a real P
 # The wheel exists: a target that builds it would run in parallel with the suites that use it.
 test-ops-only:
 	@bash tools/ops_tools.sh
-	@$(PYTEST) tests/azure tests/gcs tests/ops tests/s3 tests/spec -m "ops and not long"
+	@$(PYTEST) tests/azure tests/gcs tests/hdfs tests/ops tests/s3 tests/spec -m "ops and not long"
 
 check: .venv/.ready lint wheel types ## for daily use: format, lint, strict types, unit tests (≤ 3 minutes)
 	@$(CHECKED) $(PYTEST) $(PARALLEL) tests/unit tests/test_architecture*.py -m "not (long or thorough or exhaustive or $(WITH_JVM))"

