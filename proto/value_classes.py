@@ -114,9 +114,12 @@ class _Methods:
         for name in self.names:
             if name not in given:
                 _, factory, default = self._default(name)
-                if isinstance(factory, _MISSING) and isinstance(default, _MISSING):
+                if not isinstance(factory, _MISSING):
+                    given[name] = factory()
+                elif isinstance(default, _MISSING):
                     return False
-                given[name] = default if isinstance(factory, _MISSING) else factory()
+                else:
+                    given[name] = default
         if len(given) != len(self.names):
             return False
         for name, value in given.items():
