@@ -48,12 +48,16 @@ OTHER_QUERIES = {
 """Modules of streams, groups, changes and topics."""
 RARELY_NEEDED = {
     "difflib",
+    "fractions",
+    "penstock.enumerator.planning.pruning.groups",
+    "penstock.enumerator.snapshots.plan",
     "penstock.enumerator.tables.timeline_watcher",
     "penstock.kafka.protocols",
     "penstock.kafka.secrets",
     "penstock.reader.avro.decoder",
     "penstock.reader.base.legacy_calendar",
     "penstock.reader.kernels.avro",
+    "penstock.table.log.deletes",
     "penstock.table.storage.local_writes",
     "penstock.table.timeline.archive_v1",
     "penstock.table.timeline.services.clean_encoder",
