@@ -292,11 +292,16 @@ def test_an_unsafe_hash_is_made(decorator: Decorator) -> None:
 
 def test_a_copy_of_the_marker_of_a_missing_default_is_one() -> None:
     """A class that is pickled by value gets such copies."""
+    without_default: Any = field(repr=False)
+    without_default.default = without_default.default_factory = without_default.kw_only = type(dataclasses.MISSING)()
 
     @value_classes.dataclass(frozen=True, slots=True)
     class Copied:
-        number: int
+        number: int = without_default
 
-    for item in dataclasses.fields(Copied):
-        item.default = item.default_factory = type(dataclasses.MISSING)()
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'number'"):
+        Copied()  # the constructor is compiled after an error
+    assert not hasattr(Copied.__init__, "is_late")
     assert Copied(3).number == 3
+    assert repr(Copied(3)).endswith(".Copied()")
+    assert [item.default for item in dataclasses.fields(Copied)] == [dataclasses.MISSING]
