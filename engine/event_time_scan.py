@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.changes import ChangeFormat, ChangesOf
 from penstock.proto.model.hybrid import KafkaAccess
 from penstock.proto.model.splits import EventTimeBounds, NoEventTimes, Scan, Split
+from penstock.table.arrow_compute import pc
 
 _DAY_US: Final = 86_400_000_000
 _UNITS_US: Final = {"s": 1_000_000, "ms": 1000, "us": 1}

@@ -8,7 +8,6 @@ with an injected clock, wait and source of randomness.
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -67,6 +66,12 @@ class RetryPolicy:
         return min(self.longest_delay_ms, doubled_ms) * (1 - _JITTER * chance)
 
 
+def _chance() -> float:
+    import random  # late: most calls succeed at once
+
+    return random.Random().random()  # the program's own random numbers stay as they are
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
     """Repeats a call by a policy until it succeeds or the policy ends the retries. Any thread."""
@@ -77,7 +82,7 @@ class Retry:
     """A monotonic clock, in milliseconds."""
     wait: Callable[[float], object] = time.sleep
     """Waits for a number of seconds."""
-    chance: Callable[[], float] = random.Random().random
+    chance: Callable[[], float] = _chance
     """A source of random numbers of 0 to 1."""
     stopped: Callable[[], bool] = lambda: False
     """Whether to end the retries after the current attempt."""

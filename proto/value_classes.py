@@ -1,7 +1,8 @@
-"""`dataclass`, which makes most methods of a class when they are first called.
+"""`dataclass`, which makes most methods of a class when they are first called, and its fields when they are asked for.
 
-The standard decorator compiles six functions for each class, half a millisecond. A process that reads a small table
-imports 300 classes and uses a quarter of them: they took a third of its processor time.
+The standard decorator compiles six functions for each class, half a millisecond, and makes an object for each field. A
+process that reads a small table imports 300 classes and uses a quarter of them: they took a third of its processor
+time.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import dataclasses
 import sys
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,179 +24,264 @@ else:
         `inspect.signature` of the class too, but not that of its `__init__`."""
 
         def decorated(cls: type) -> type:
-            is_derived = any(hasattr(base, "__dataclass_fields__") for base in cls.__mro__[1:])
-            has_variables = any("InitVar" in str(type_) for type_ in vars(cls).get("__annotations__", {}).values())
-            own_setter = not {"__setattr__", "__delattr__"}.isdisjoint(vars(cls))
+            own = vars(cls)
+            types = [str(type_) for type_ in own.get("__annotations__", {}).values()]
+            has_variables = any("InitVar" in type_ or "KW_ONLY" in type_ for type_ in types)
+            is_derived = any(vars(base).get("__slots__") or _FIELDS in vars(base) for base in cls.__mro__[1:-1])
+            own_setter = not own.keys().isdisjoint(("__setattr__", "__delattr__"))
             if is_derived or has_variables or own_setter or order or not slots or settings.get("unsafe_hash"):
                 return dataclasses.dataclass(slots=slots, order=order, **settings)(cls)
-            return _with_late_methods(cls, settings)
+            return _Methods(cls, settings).made
 
         return decorated
 
 
-_COPIED: Final = {"init": ("__init__",), "repr": ("__repr__",), "eq": ("__eq__", "__hash__")}
+_FIELDS: Final = "__dataclass_fields__"
+_METHODS: Final = {"init": ("__init__",), "repr": ("__repr__",), "eq": ("__eq__", "__hash__")}
 """The methods that each setting asks for."""
 _MISSING: Final = type(dataclasses.MISSING)
 """By type: a class that was pickled by value has another object of this type."""
 _FACTORY: Final = getattr(dataclasses, "_HAS_DEFAULT_FACTORY", object())
 """The default of an argument that a function makes; signatures show it as `<factory>`."""
+_UNCOMPILED_CALLS: Final = 8
+"""So often `__init__` sets the fields one by one. Compiling it takes as long as 50 of these calls."""
 
 
-def _with_late_methods(cls: type, settings: dict[str, bool]) -> type:
-    own, is_frozen = dict(vars(cls)), settings.get("frozen", False)
-    if not own.get("__doc__"):
-        cls.__doc__ = cls.__name__  # the standard decorator takes as long for the signature as for a method
-    plain = {**settings, "frozen": False, "init": False, "repr": False, "eq": False}
-    made: Any = dataclasses.dataclass(slots=True, **plain)(cls)
-    params = made.__dataclass_params__
-    params.frozen = is_frozen
-    for setting, names in _COPIED.items():
-        wanted = settings.get(setting, True)
-        setattr(params, setting, wanted)
-        for name in names if wanted else ():
-            if name == "__hash__" and not is_frozen:
-                if own.get(name) is None:
-                    made.__hash__ = None
-            elif own.get(name) is None:  # a class with `__eq__` has None as `__hash__`
-                setattr(made, name, _late(made, name, setting))
-    if is_frozen:
-        _freeze(made, own)
-    made.__signature__ = _Signature(made)
-    return made  # type: ignore[no-any-return]
+class _Methods:
+    """A class with slots, and how its methods and fields are made."""
 
+    def __init__(self, cls: type, settings: dict[str, bool]) -> None:
+        own = dict(vars(cls))
+        self.types: Final[dict[str, Any]] = own.get("__annotations__", {})
+        self.names: Final = tuple(name for name, type_ in self.types.items() if "ClassVar" not in str(type_))
+        self.defaults: Final[dict[str, Any]] = {name: own.pop(name) for name in self.names if name in own}
+        self.settings: Final = settings
+        self.is_frozen: Final = settings.get("frozen", False)
+        fields = {name: value for name, value in self.defaults.items() if isinstance(value, dataclasses.Field)}
+        without = {name for name, value in fields.items() if not value.init}
+        by_name = {name for name, value in fields.items() if value.kw_only is True}
+        self.by_name: Final = self.names if settings.get("kw_only") else tuple(n for n in self.names if n in by_name)
+        self.in_order: Final = tuple(name for name in self.names if name not in without and name not in self.by_name)
+        self.is_set_by_init: Final = not without
+        """Whether `__init__` has an argument for each field."""
+        self._calls = 0
+        self.made: Final[Any] = self._made(cls, own)
 
-def _late(made: type, name: str, setting: str) -> Callable[..., Any]:
-    """A method that replaces itself by the standard one."""
+    def _made(self, cls: type, own: dict[str, Any]) -> type:
+        for name in ("__dict__", "__weakref__"):
+            own.pop(name, None)
+        standard = vars(_standard_class(tuple(self.settings.items())))
+        own |= {name: standard[name] for name in ("__dataclass_params__", "__replace__") if name in standard}
+        own["__qualname__"] = cls.__qualname__
+        own["__doc__"] = own.get("__doc__") or cls.__name__  # the standard signature takes as long as a method
+        own["__slots__"] = (*self.names, "__weakref__") if self.settings.get("weakref_slot") else self.names
+        if self.settings.get("match_args", True):
+            own.setdefault("__match_args__", self.in_order)
+        own[_FIELDS] = _Fields(self)
+        own["__signature__"] = _Signature(self)
+        for setting, names in _METHODS.items():
+            for name in names if self.settings.get(setting, True) else ():
+                if own.get(name) is None:  # a class with `__eq__` has None as `__hash__`
+                    is_made = name != "__hash__" or self.is_frozen
+                    own[name] = self._late(cls, name) if is_made else None
+        if self.is_frozen:
+            self._freeze(own)
+        return type(cls)(cls.__name__, cls.__bases__, own)
 
-    def method(self: Any, *arguments: Any, **named: Any) -> Any:
-        return _standard(made, name, setting)(self, *arguments, **named)
+    def _late(self, cls: type, name: str) -> Callable[..., Any]:
+        """A method that replaces itself by the standard one."""
+        if name == "__init__":
 
-    method.__name__, method.__qualname__, method.__module__ = name, f"{made.__qualname__}.{name}", made.__module__
-    method.is_late = True  # type: ignore[attr-defined]
-    return method
+            def method(instance: Any, /, *values: Any, **named: Any) -> Any:
+                self._calls += 1
+                if self._calls > _UNCOMPILED_CALLS or not self._set_fields(instance, values, named):
+                    self.standard(name)(instance, *values, **named)
 
-
-def _standard(made: Any, name: str, setting: str) -> Any:
-    """The method as the standard decorator makes it, which the class has from now on."""
-    known = vars(made)[name]
-    if not hasattr(known, "is_late"):
-        return known  # another thread was here, or it was replaced
-    method = _init(made) if name == "__init__" else _of_twin(made, name, setting)
-    setattr(made, name, method)
-    return method
-
-
-def _init(made: Any) -> Any:
-    """One function is compiled; the standard decorator makes none without those that freeze a class."""
-    fields = dataclasses.fields(made)
-    own = "__dataclass_self__" if any(field.name == "self" for field in fields) else "self"
-    names: dict[str, Any] = {"__dataclass_set__": object.__setattr__, "__dataclass_missing__": _FACTORY}
-    lines: list[str] = []
-    in_order: list[str] = []
-    by_name: list[str] = []
-    for field in fields:
-        name, value = field.name, field.name
-        default = f"__dataclass_default_{name}__"
-        if not isinstance(field.default_factory, _MISSING):
-            names[default] = field.default_factory
-            value = f"{default}() if {name} is __dataclass_missing__ else {name}" if field.init else f"{default}()"
-            argument = f"{name}=__dataclass_missing__"
-        elif not isinstance(field.default, _MISSING):
-            names[default], argument = field.default, f"{name}={default}"
-            value = name if field.init else default
         else:
-            argument = name
-            value = name if field.init else ""
-        if field.init:
-            (by_name if field.kw_only else in_order).append(argument)
-        if value:
-            is_frozen = made.__dataclass_params__.frozen
-            lines.append(f"__dataclass_set__({own}, {name!r}, {value})" if is_frozen else f"{own}.{name} = {value}")
-    if hasattr(made, "__post_init__"):
-        lines.append(f"{own}.__post_init__()")
-    arguments = ", ".join([own, *in_order, *(["*", *by_name] if by_name else ())])
-    body = "\n  ".join(lines or ["pass"])
-    made_names: dict[str, Any] = {}
-    text = f"def make({', '.join(names)}):\n def __init__({arguments}):\n  {body}\n return __init__"
-    module = sys.modules.get(made.__module__)
-    exec(text, vars(module) if module else {}, made_names)
-    method = made_names["make"](**names)
-    method.__qualname__ = f"{made.__qualname__}.__init__"
-    method.__annotations__ = {field.name: field.type for field in fields if field.init} | {"return": None}
-    return method
+
+            def method(instance: Any, /, *values: Any, **named: Any) -> Any:
+                return self.standard(name)(instance, *values, **named)
+
+        method.__name__, method.__qualname__, method.__module__ = name, f"{cls.__qualname__}.{name}", cls.__module__
+        method.is_late = True  # type: ignore[attr-defined]
+        return method
+
+    def _set_fields(self, instance: Any, values: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        """As `__init__`; False, and nothing is set, if the arguments are wrong or fields are not arguments."""
+        given = dict(zip(self.in_order, values, strict=False)) | named
+        if not self.is_set_by_init or len(given) != len(values) + len(named):
+            return False
+        for name in self.names:
+            if name not in given:
+                _, factory, default = self._default(name)
+                if not isinstance(factory, _MISSING):
+                    given[name] = factory()
+                elif isinstance(default, _MISSING):
+                    return False
+                else:
+                    given[name] = default
+        if len(given) != len(self.names):
+            return False
+        for name, value in given.items():
+            object.__setattr__(instance, name, value)
+        if hasattr(self.made, "__post_init__"):
+            instance.__post_init__()
+        return True
+
+    def _default(self, name: str) -> tuple[bool, Any, Any]:
+        """(whether `__init__` has an argument for the field, the function that makes its default, the default)."""
+        value = self.defaults.get(name, dataclasses.MISSING)
+        if isinstance(value, dataclasses.Field):
+            return value.init, value.default_factory, value.default
+        return True, dataclasses.MISSING, value
+
+    def standard(self, name: str) -> Any:
+        """The method as the standard decorator makes it, which the class has from now on."""
+        known = vars(self.made)[name]
+        if not hasattr(known, "is_late"):
+            return known  # another thread was here, or it was replaced
+        method = self._init() if name == "__init__" else vars(self.twin(name))[name]
+        setattr(self.made, name, method)
+        return method
+
+    def _init(self) -> Any:
+        """One function is compiled; the standard decorator makes none without those that freeze a class."""
+        own = "__dataclass_self__" if "self" in self.names else "self"
+        names: dict[str, Any] = {"__dataclass_missing__": _FACTORY}
+        lines: list[str] = []
+        arguments: dict[str, str] = {}
+        for name in self.names:
+            argument, value, default = name, name, f"__dataclass_default_{name}__"
+            is_argument, factory, known = self._default(name)
+            if not isinstance(factory, _MISSING):
+                names[default] = factory
+                value = f"{default}() if {name} is __dataclass_missing__ else {name}" if is_argument else f"{default}()"
+                argument = f"{name}=__dataclass_missing__"
+            elif not isinstance(known, _MISSING):
+                names[default], argument = known, f"{name}={default}"
+                value = name if is_argument else default
+            elif not is_argument:
+                continue
+            if is_argument:
+                arguments[name] = argument
+            setter = f"__dataclass_set_{name}__"
+            names[setter] = vars(self.made)[name].__set__  # takes two thirds of the time of `object.__setattr__`
+            lines.append(f"{setter}({own}, {value})" if self.is_frozen else f"{own}.{name} = {value}")
+        if hasattr(self.made, "__post_init__"):
+            lines.append(f"{own}.__post_init__()")
+        by_name = [argument for name, argument in arguments.items() if name in self.by_name]
+        in_order = [argument for name, argument in arguments.items() if name not in self.by_name]
+        given = ", ".join([own, *in_order, *(["*", *by_name] if by_name else ())])
+        body = "\n  ".join(lines or ["pass"])
+        results: dict[str, Any] = {}
+        text = f"def make({', '.join(names)}):\n def __init__({given}):\n  {body}\n return __init__"
+        module = sys.modules.get(self.made.__module__)
+        exec(text, vars(module) if module else {}, results)
+        method = results["make"](**names)
+        method.__qualname__ = f"{self.made.__qualname__}.__init__"
+        method.__annotations__ = {name: self.types[name] for name in arguments} | {"return": None}
+        return method
+
+    def twin(self, name: str = "") -> type:
+        """A class with the same fields that the standard decorator made, with one of its methods at most."""
+        made = self.made
+        namespace = {
+            "__module__": made.__module__,
+            "__qualname__": made.__qualname__,
+            "__doc__": made.__name__,
+            "__annotations__": self.types,
+            **{name: _copied(value) for name, value in self.defaults.items()},
+        }
+        wanted = {setting: name in methods for setting, methods in _METHODS.items()}
+        wanted |= {"frozen": self.is_frozen and name == "__hash__", "weakref_slot": False}
+        twin: type = dataclasses.dataclass(**{**self.settings, **wanted})(type(made.__name__, (), namespace))
+        return twin
+
+    def _freeze(self, own: dict[str, Any]) -> None:
+        """Fields cannot be assigned, and can be pickled, as the standard decorator does both."""
+        names = self.names
+        get = attrgetter(*names) if names else None
+
+        def set_attribute(instance: Any, name: str, value: Any) -> None:
+            if type(instance) is self.made or name in self.names:
+                raise FrozenInstanceError(f"cannot assign to field {name!r}")
+            super(self.made, instance).__setattr__(name, value)
+
+        def delete_attribute(instance: Any, name: str) -> None:
+            if type(instance) is self.made or name in self.names:
+                raise FrozenInstanceError(f"cannot delete field {name!r}")
+            super(self.made, instance).__delattr__(name)
+
+        def state(instance: Any) -> list[Any]:
+            if type(instance) is not self.made:
+                return [getattr(instance, field.name) for field in dataclasses.fields(instance)]
+            if get is None:
+                return []
+            values = get(instance)
+            return list(values) if len(names) > 1 else [values]
+
+        def set_state(instance: Any, values: list[Any]) -> None:
+            is_made = type(instance) is self.made
+            for name, value in zip(
+                names if is_made else [field.name for field in dataclasses.fields(instance)], values, strict=False
+            ):
+                object.__setattr__(instance, name, value)
+
+        own["__setattr__"], own["__delattr__"] = set_attribute, delete_attribute
+        own.setdefault("__getstate__", state)
+        own.setdefault("__setstate__", set_state)
 
 
-def _of_twin(made: Any, name: str, setting: str) -> Any:
-    """The method of a class with the same fields that the standard decorator made."""
-    namespace = {
-        "__module__": made.__module__,
-        "__qualname__": made.__qualname__,
-        "__doc__": made.__name__,
-        "__annotations__": {field.name: field.type for field in dataclasses.fields(made)},
-        **{field.name: _copied(field) for field in dataclasses.fields(made)},
-    }
-    settings = {other: other == setting for other in _COPIED} | {"frozen": made.__dataclass_params__.frozen}
-    twin: type = dataclasses.dataclass(**settings)(type(made.__name__, (), namespace))
-    return vars(twin)[name]
+@cache
+def _standard_class(settings: tuple[tuple[str, bool], ...]) -> Any:
+    """A class without fields; what the standard decorator adds besides methods, a class with these settings shares."""
+    wanted = dict(settings)
+    plain = wanted | {"init": False, "repr": False, "eq": False, "frozen": False}
+    standard: Any = dataclasses.dataclass(slots=True, **plain)(type("Settings", (), {"__doc__": "Settings"}))
+    standard.__dataclass_params__.frozen = wanted.get("frozen", False)
+    for setting in _METHODS:
+        setattr(standard.__dataclass_params__, setting, wanted.get(setting, True))
+    return standard
 
 
-def _copied(field: dataclasses.Field[Any]) -> Any:
-    settings = {name: getattr(field, name) for name in ("init", "repr", "hash", "compare", "metadata", "kw_only")}
-    if not isinstance(field.default, _MISSING):
-        settings["default"] = field.default
-    if not isinstance(field.default_factory, _MISSING):
-        settings["default_factory"] = field.default_factory
+def _copied(value: Any) -> Any:
+    """A default, or a field without what the standard decorator has added to it."""
+    if not isinstance(value, dataclasses.Field):
+        return value
+    settings = {name: getattr(value, name) for name in ("init", "repr", "hash", "compare", "metadata")}
+    for name in ("default", "default_factory", "kw_only"):
+        if not isinstance(getattr(value, name), _MISSING):
+            settings[name] = getattr(value, name)
     return dataclasses.field(**settings)
 
 
-def _freeze(made: Any, own: dict[str, Any]) -> None:
-    """Fields cannot be assigned, and can be pickled, as the standard decorator does both."""
-    names = tuple(field.name for field in dataclasses.fields(made))
-    get = attrgetter(*names) if names else None
+class _Fields:
+    """The class's fields, of which the standard decorator makes objects."""
 
-    def set_attribute(self: Any, name: str, value: Any) -> None:
-        if type(self) is made or name in names:
-            raise FrozenInstanceError(f"cannot assign to field {name!r}")
-        super(made, self).__setattr__(name, value)
+    def __init__(self, methods: _Methods) -> None:
+        self._methods = methods
 
-    def delete_attribute(self: Any, name: str) -> None:
-        if type(self) is made or name in names:
-            raise FrozenInstanceError(f"cannot delete field {name!r}")
-        super(made, self).__delattr__(name)
-
-    def state(self: Any) -> list[Any]:
-        if type(self) is not made:
-            return [getattr(self, field.name) for field in dataclasses.fields(self)]
-        if get is None:
-            return []
-        values = get(self)
-        return list(values) if len(names) > 1 else [values]
-
-    def set_state(self: Any, values: list[Any]) -> None:
-        own_names = names if type(self) is made else [field.name for field in dataclasses.fields(self)]
-        for name, value in zip(own_names, values, strict=False):
-            object.__setattr__(self, name, value)
-
-    made.__setattr__, made.__delattr__ = set_attribute, delete_attribute
-    for name, function in (("__getstate__", state), ("__setstate__", set_state)):
-        if name not in own:
-            setattr(made, name, function)
+    def __get__(self, instance: object, owner: Any) -> Any:
+        made: Any = self._methods.made
+        if isinstance(vars(made)[_FIELDS], _Fields):
+            setattr(made, _FIELDS, getattr(self._methods.twin(), _FIELDS))
+        return vars(made)[_FIELDS]
 
 
 class _Signature:
     """The signature of the class, without that of the method that stands for `__init__`."""
 
-    def __init__(self, made: Any) -> None:
-        self._made = made
+    def __init__(self, methods: _Methods) -> None:
+        self._methods = methods
         self._known: Any = None
 
     def __get__(self, instance: object, owner: Any) -> Any:
-        made = self._made
+        made = self._methods.made
         if owner is not made or not made.__dataclass_params__.init or "__init__" not in vars(made):
             return None  # `inspect` looks itself
         if self._known is None:
             import inspect  # late: for those who ask
 
-            signature = inspect.signature(_standard(made, "__init__", "init"))
+            signature = inspect.signature(self._methods.standard("__init__"))
             self._known = signature.replace(parameters=list(signature.parameters.values())[1:])
         return self._known

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.enumerator.planning.plan import pruned_plan
-from penstock.enumerator.planning.pruning.groups import PrunedPlan, Reason
+from penstock.enumerator.planning.pruning.pruned_plan import PrunedPlan, Reason
 from penstock.proto.model.queries import PlanRequest, Query
 from penstock.reader.read_split import read_split
 from penstock.table.hudi_table import HudiTable

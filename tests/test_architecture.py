@@ -43,7 +43,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "client",
     ),
     "table": (
-        "arrow_arrays",
+        "arrow_arrays arrow_compute",
         "storage columns parquet hfile lance orc",
         "arrow_errors config predicate",
         "partitions schema",

@@ -63,10 +63,10 @@ def where_text(where: Where) -> str:
 
     ConfigurationError: the condition is malformed, or has a part that no text means exactly.
     """
-    from penstock.engine.requests.expression_tree import tree_of
-
     if isinstance(where, str):
         return where
+    from penstock.engine.requests.expression_tree import tree_of  # late: imports `pyarrow.compute`
+
     return _text(tree_of(_expression(where)))
 
 

@@ -19,7 +19,7 @@ from penstock.enumerator.planning.discovery import (
     pending_clusterings,
     read_timeline,
 )
-from penstock.enumerator.planning.pruning.groups import PrunedPlan, prune_groups
+from penstock.enumerator.planning.pruning.pruned_plan import PrunedPlan
 from penstock.enumerator.planning.schemas import table_schema_text
 from penstock.enumerator.planning.selection import TimelineFacts, select
 from penstock.enumerator.planning.slice_planner import plan_splits
@@ -219,5 +219,9 @@ def _plan_of_state(
             planned = plan_splits(state, tolerate_missing_logs=tolerate_missing_logs)
     for log in planned.missing_logs:
         log_event("log file gone", level=logging.WARNING, table=state.table, file=log.ref.path, instant=log.named_by)
-    pruned = PrunedPlan(planned.plan) if of_changes else prune_groups(table, state, planned.plan)
+    pruned = PrunedPlan(planned.plan)
+    if not of_changes and state.request.row_filter is not None:
+        from penstock.enumerator.planning.pruning.groups import prune_groups  # late: most reads have no condition
+
+        pruned = prune_groups(table, state, planned.plan)
     return replace(pruned, plan=with_event_times(table, state, pruned.plan, sources))

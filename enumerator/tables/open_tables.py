@@ -14,11 +14,9 @@ from penstock.enumerator.handover.topic_access import TopicAccessRegistry, Topic
 from penstock.enumerator.planning import plan as planning
 from penstock.enumerator.planning.annotate import EventTimeScan, TimeSources
 from penstock.enumerator.planning.event_time.file_bounds import FooterCache
-from penstock.enumerator.snapshots.plan import max_rows_of, plan_part
 from penstock.enumerator.streams.plan_cache import AnswerKey, KnownAnswer, LruCache, StreamPlanCache, answer_key
 from penstock.enumerator.tables.shared_plans import SharedPlans
 from penstock.enumerator.tables.table_watch import CallLooks, TableWatch
-from penstock.enumerator.tables.timeline_pages import timeline_page
 from penstock.kafka.factory import open_topic
 from penstock.proto.errors import CorruptFile, StorageError, TableNotFound
 from penstock.proto.model.hybrid import Hybrid, KafkaAccess
@@ -108,6 +106,8 @@ class OpenTables:
 
     def instants(self, path: str, after: str, as_of: str, max_instants: int) -> TimelinePage:
         """See `Enumerator.list_instants`."""
+        from penstock.enumerator.tables.timeline_pages import timeline_page  # late: reads need none
+
         with errors_of_table(path):
             table = self.current(path)
             return timeline_page(table.timeline(), table.properties.timezone, after, as_of, max_instants)
@@ -128,6 +128,8 @@ class OpenTables:
 
     def _planned(self, table: HudiTable, name: str, request: PlanRequest) -> Plan:
         if isinstance(request.query, SnapshotPart):
+            from penstock.enumerator.snapshots.plan import plan_part  # late: of streams only
+
             return plan_part(table, name, request, request.query, self.plan_table)
         if isinstance(request.query, TopicRanges):
             from penstock.enumerator.handover.topic_plans import topic_plan
@@ -236,6 +238,8 @@ class OpenTables:
 
     def max_rows_of(self, table: HudiTable, split: Split) -> int:
         """See `snapshots.plan.max_rows_of`."""
+        from penstock.enumerator.snapshots.plan import max_rows_of  # late: of streams only
+
         return max_rows_of(table, split, self._sources.cache)
 
     def allow_topic(self, name: str, hybrid: Hybrid) -> None:

@@ -12,13 +12,13 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.proto.value_classes import dataclass
 from penstock.reader.split.emit import TARGET_ROWS, BatchSize
 from penstock.reader.values.dictionary_text import NO_INDICES, is_encoded, longest_bytes
 from penstock.table.arrow_arrays import arrow_array, numpy_array
+from penstock.table.arrow_compute import pc
 from penstock.table.parquet.pages import ChunkPages
 
 _READ_BYTES: Final = 64 << 20
@@ -217,7 +217,7 @@ def joined_keys(parts: Iterable[pa.Array]) -> pa.LargeStringArray | None:
     """The keys of a row group as one array; None if they take too much memory to hold at once."""
     keys, size_bytes = [], 0
     for part in parts:
-        keys.append(part.cast(pa.large_string()))
+        keys.append(pc.cast(part, pa.large_string()))
         size_bytes += keys[-1].nbytes
         if size_bytes > _KEYS_BYTES:
             return None

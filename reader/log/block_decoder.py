@@ -20,13 +20,13 @@ from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.shared_log import rows_at
 from penstock.table.log.blocks import BlockKind
-from penstock.table.log.delete_list import DeleteListDecoder
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
 from penstock.table.schema.history import HistoryField
 
 if TYPE_CHECKING:
     from penstock.reader.avro.decoder import AvroDecoder
     from penstock.reader.log.hfile_block import HFileBlock
+    from penstock.table.log.delete_list import DeleteListDecoder
 
 JOINED_BYTES: Final = 1 << 20
 """The most bytes of several blocks, from the first to the last record of each, that are decoded at once."""

@@ -19,7 +19,6 @@ from penstock.proto.model.splits import FileRef, Scan
 from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.reader.split.context import SplitContext
 from penstock.table.log.blocks import BlockKind, BlockPlace, Damage, LogBlock
-from penstock.table.log.deletes import decode_deletes
 from penstock.table.schema.avro import RecordSchema
 
 log: Final = logging.getLogger("penstock.reader")
@@ -147,6 +146,8 @@ def _records(block: LogBlock, data: pa.Buffer, place: BlockPlace, record: Record
 
             return len(HFileBlock.read(data.slice(start, end - start), place).keys)
         case BlockKind.DELETE:
+            from penstock.table.log.deletes import decode_deletes  # late: many logs have no deletes
+
             return len(decode_deletes(memoryview(data)[start:end], place))
         case BlockKind.COMMAND:
             return 0

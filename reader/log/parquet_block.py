@@ -19,6 +19,7 @@ from penstock.proto.value_classes import dataclass
 from penstock.reader.base.file import BaseFile
 from penstock.reader.split.emit import CHUNK_BYTES, CHUNK_ROWS, BatchSize
 from penstock.table.arrow_arrays import arrow_array
+from penstock.table.arrow_compute import pc
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import ColumnMapping
@@ -115,7 +116,7 @@ def _chosen(batch: pa.RecordBatch, place: int, rows: np.ndarray | None) -> Itera
         return
     low, high = np.searchsorted(rows, (place, place + batch.num_rows))
     if low < high:
-        yield batch.take(arrow_array(rows[low:high] - place))
+        yield pc.take(batch, arrow_array(rows[low:high] - place))
 
 
 @contextmanager

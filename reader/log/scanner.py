@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -35,8 +35,9 @@ from penstock.reader.split.context import SplitContext
 from penstock.reader.values.record_keys import NoKey
 from penstock.table.arrow_arrays import arrow_array
 from penstock.table.log.blocks import BlockKind
-from penstock.table.log.delete_list import decode_delete_list
-from penstock.table.log.deletes import DeleteRecords, decode_deletes
+
+if TYPE_CHECKING:
+    from penstock.table.log.deletes import DeleteRecords
 
 ONE_PASS_BYTES: Final = 256 << 10
 """Up to this size of data blocks, full rows are decoded in the first pass: a second pass would cost more than it saves.
@@ -251,6 +252,9 @@ class _LogReader:
         return first_pass
 
     def _add_deletes(self, counted: CountedBlock, first_pass: _FirstPass) -> None:
+        from penstock.table.log.delete_list import decode_delete_list  # late: many logs have no deletes
+        from penstock.table.log.deletes import decode_deletes
+
         block = counted.block
         content = memoryview(self._files.data(counted.log))[block.content_start : block.content_end]
         by_kernel = self._context.options.decodes_by_kernels(len(content))

@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.proto.errors import ConfigurationError, InvariantViolation
 from penstock.proto.model.splits import DeleteMarker, Scan
 from penstock.proto.value_classes import dataclass
 from penstock.table.arrow_arrays import arrow_array, arrow_scalar, numpy_array, true_rows
+from penstock.table.arrow_compute import pc
 from penstock.table.schema.avro import OPERATION, AvroType, Decimal, EnumType, Fixed, Primitive, RecordSchema
 
 _PLAIN_FLOATS: Final = (1e-3, 1e7)

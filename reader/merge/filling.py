@@ -11,13 +11,13 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.proto.value_classes import dataclass
 from penstock.reader.merge.chains import Chains
 from penstock.reader.merge.gaps import HELD, Gaps
 from penstock.reader.merge.log_rows import LogRows
 from penstock.table.arrow_arrays import arrow_array, numpy_array
+from penstock.table.arrow_compute import pc
 from penstock.table.schema.avro import META_COLUMNS
 
 _ROWS: Final = 1 << 16

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.proto.model.splits import FillDefaults, FillMarked, FillMode, FillNulls, Scan
 from penstock.table.arrow_arrays import arrow_array, numpy_array, true_rows
+from penstock.table.arrow_compute import pc
 from penstock.table.schema.avro import ArrayType, AvroType, MapType, Primitive, RecordSchema
 
 HELD: Final = "held: "

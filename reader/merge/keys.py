@@ -12,12 +12,12 @@ from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptBlock, FormatError
 from penstock.proto.value_classes import dataclass
 from penstock.reader.kernels.choice import KernelChoice
 from penstock.table.arrow_arrays import arrow_array, numpy_array
+from penstock.table.arrow_compute import pc
 
 MAX_RECORDS: Final = 2**31 - 1
 _ALL_BITS: Final = 64
@@ -96,7 +96,7 @@ def number_keys(
     loading; Arrow functions are slower and return the same numbers. `hash_bits` is for tests: fewer bits force
     collisions. FormatError for more than 2^31-1 records.
     """
-    parts = [part.cast(pa.large_string()) for part in keys]
+    parts = [pc.cast(part, pa.large_string()) for part in keys]
     joined = pa.chunked_array(parts, pa.large_string()).combine_chunks()
     if len(joined) > MAX_RECORDS:
         raise FormatError(
@@ -106,7 +106,7 @@ def number_keys(
     choice = None if isinstance(compiled, bool) else compiled
     if compiled if choice is None else choice.for_keys(len(joined), 0):
         return _number_compiled(joined, np.uint64(2**hash_bits - 1))
-    encoded = joined.dictionary_encode()
+    encoded = pc.dictionary_encode(joined)
     table = ArrowKeys(encoded.dictionary) if choice is None else ChosenKeys(encoded.dictionary, choice)
     return table, numpy_array(encoded.indices).astype(np.int64)
 
@@ -153,7 +153,7 @@ class CompiledKeys:
         return Matches(rows[:count].copy(), numbers[:count].copy())
 
     def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
-        matches = self.match(keys.take(arrow_array(rows)), 0)
+        matches = self.match(pc.take(keys, arrow_array(rows)), 0)
         return Matches(rows[matches.rows], matches.numbers)
 
 
@@ -169,12 +169,12 @@ class ArrowKeys:
         return self.count > 0
 
     def match(self, keys: pa.Array, first_row: int) -> Matches:
-        places = pc.index_in(keys.cast(pa.large_string()), value_set=self.keys)
-        rows = np.flatnonzero(numpy_array(places.is_valid()))
-        return Matches(rows, numpy_array(places.take(arrow_array(rows))).astype(np.int64))
+        places = pc.index_in(pc.cast(keys, pa.large_string()), value_set=self.keys)
+        rows = np.flatnonzero(numpy_array(pc.is_valid(places)))
+        return Matches(rows, numpy_array(pc.take(places, arrow_array(rows))).astype(np.int64))
 
     def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
-        matches = self.match(keys.take(arrow_array(rows)), 0)
+        matches = self.match(pc.take(keys, arrow_array(rows)), 0)
         return Matches(rows[matches.rows], matches.numbers)
 
 

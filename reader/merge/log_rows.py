@@ -12,6 +12,7 @@ from penstock.proto.errors import InvariantViolation
 from penstock.reader.values.dictionary_text import concatenated, encoded_constants, text_bytes
 from penstock.reader.values.memory_pool import return_unused
 from penstock.table.arrow_arrays import arrow_array
+from penstock.table.arrow_compute import pc
 
 _CHUNK_ROWS: Final = 1 << 16
 _CHUNK_BYTES: Final = 4 << 20
@@ -47,7 +48,7 @@ class LogRows:
         for chunk, start, first, last in zip(self._chunks, self._starts, edges, edges[1:], strict=False):
             step = rows_within(chunk, batch_rows, batch_bytes)
             for begin in range(int(first), int(last), step):
-                yield chunk.take(arrow_array(rows[begin : min(begin + step, int(last))] - start))
+                yield pc.take(chunk, arrow_array(rows[begin : min(begin + step, int(last))] - start))
 
 
 def rows_within(batch: pa.RecordBatch, most_rows: int, most_bytes: int) -> int:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.proto.errors import SchemaMismatch
 from penstock.table.arrow_arrays import arrow_array, arrow_scalar, numpy_array, true_rows
+from penstock.table.arrow_compute import pc
 
 _QUIET_NAN = np.int64(0x7FF8000000000000)
 
@@ -99,7 +99,7 @@ class OrderingValues:
 
     def take(self, rows: np.ndarray) -> OrderingValues:
         """The values of these records, in this order."""
-        return OrderingValues(self._values.take(arrow_array(rows)))
+        return OrderingValues(pc.take(self._values, arrow_array(rows)))
 
     def lowest(self, rows: np.ndarray) -> int | None:
         """The lowest value of these records, at least one: days or microseconds of a date or time. None if one is null,
@@ -115,7 +115,7 @@ class OrderingValues:
         if self._integers is not None:
             above = _integers_of(others) > self._integers[rows]
         else:
-            greater = pc.greater(others, self._values.take(arrow_array(rows)))
+            greater = pc.greater(others, pc.take(self._values, arrow_array(rows)))
             above = true_rows(greater)
         if self._valid is not None:
             above = above | ~self._valid[rows]
@@ -130,7 +130,7 @@ class OrderingValues:
         if self._integers is not None:
             same = _integers_of(others) == self._integers[rows]
         else:
-            same = true_rows(pc.equal(others, self._values.take(arrow_array(rows))))
+            same = true_rows(pc.equal(others, pc.take(self._values, arrow_array(rows))))
         return np.asarray((valid & mine & same) | ~(valid | mine))
 
 

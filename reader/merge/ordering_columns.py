@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.proto.model.splits import CommitTimeOrdering, CustomMerge, EventTimeOrdering, Scan
 from penstock.proto.value_classes import dataclass
 from penstock.reader.merge.ordering import check_ordering_type
 from penstock.table.arrow_arrays import numpy_array
+from penstock.table.arrow_compute import pc
 from penstock.table.log.delete_list import ARRAY, INT, LONG, NULL, TIME_MICROS
-from penstock.table.log.deletes import DeleteRecords
 from penstock.table.schema.avro import AvroField, Primitive, RecordSchema
 from penstock.table.schema.compatibility import Same, compatible, type_name
 

@@ -22,6 +22,7 @@ from penstock.reader.merge.ordering import OrderingTuples
 from penstock.reader.merge.ordering_columns import OrderingColumns
 from penstock.reader.values.dictionary_text import is_one_value
 from penstock.table.arrow_arrays import arrow_array
+from penstock.table.arrow_compute import pc
 
 _NONE: Final = np.empty(0, np.int64)
 
@@ -206,7 +207,7 @@ class Merge:
         self._met[numbers] = True
         stays = np.zeros(len(rows), bool)
         if winners.ordering is not None and self._spec.ordering:
-            base = self._spec.ordering.parts(batch.select(self._spec.ordering.names).take(arrow_array(rows)))
+            base = self._spec.ordering.parts(pc.take(batch.select(self._spec.ordering.names), arrow_array(rows)))
             stays = winners.ordering.exceeded_by(base, numbers) & (winners.kinds[numbers] != RecordKind.DEFAULT_DELETE)
         self._won[numbers[~stays]] = True
         put = winners.row_of[numbers]
@@ -255,5 +256,5 @@ def _without(batch: pa.RecordBatch, gone: np.ndarray) -> pa.RecordBatch:
     stays = np.ones(batch.num_rows, bool)
     stays[gone] = False
     mask, left = arrow_array(stays), batch.num_rows - len(gone)
-    columns = [column.slice(0, left) if is_one_value(column) else column.filter(mask) for column in batch.columns]
+    columns = [column.slice(0, left) if is_one_value(column) else pc.filter(column, mask) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)

@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.proto.model.positions import CompletionTimes
 from penstock.reader.split.read_schema import COMMIT_TIME
 from penstock.reader.values.dictionary_text import is_encoded
 from penstock.table.arrow_arrays import arrow_array, numpy_array
+from penstock.table.arrow_compute import pc
 from penstock.table.schema.completion import COMPLETION_TYPE
 
 _INSTANT: Final = r"^(000000000000[0-9]{2}|[1-9]([0-9]{13}|[0-9]{16}))$"

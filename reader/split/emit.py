@@ -10,19 +10,18 @@ from typing import Final, NoReturn
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.proto.errors import PositionExpired
 from penstock.proto.model.positions import COMPLETION_TIME
 from penstock.proto.model.splits import Exclusions, Origin, RowLineage, RowsOf, Scan, Split
 from penstock.proto.value_classes import dataclass
 from penstock.reader.split.completion import CompletionColumn
-from penstock.reader.split.filter import kept_rows
 from penstock.reader.split.partition_columns import PartitionConstants
 from penstock.reader.split.read_schema import COMMIT_TIME, ReadSchema
 from penstock.reader.values.dictionary_text import PlainText, among
 from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.arrow_arrays import arrow_array, numpy_array
+from penstock.table.arrow_compute import pc
 from penstock.table.predicate.tree import columns_of
 
 BATCH_BYTES: Final = 16 << 20
@@ -200,6 +199,8 @@ class BatchFinisher:
                 carried = carried.take(arrow_array(kept))
         if self._read_schema.predicate is None or (kept is not None and not len(kept)):
             return kept
+        from penstock.reader.split.filter import kept_rows  # late: most reads have no condition
+
         filtered = kept_rows(self._read_schema.predicate, self._plain.batch(carried.select(self._filtered_by)))
         if filtered is None:
             return kept

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.proto.errors import ConfigurationError
 from penstock.proto.model.reports import PHASES, MergeOutcomes, SplitReport
+from penstock.table.arrow_compute import pc
 
 _T = TypeVar("_T")
 

@@ -12,10 +12,10 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.table.arrow_arrays import arrow_array
+from penstock.table.arrow_compute import pc
 
 _SMALL_BYTES: Final = 1024
 _VALUES_A_BYTE: Final = 4

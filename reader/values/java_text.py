@@ -15,9 +15,9 @@ import struct
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.table.arrow_arrays import arrow_array
+from penstock.table.arrow_compute import pc
 
 _PLAIN_FROM: Final = 1e-3
 _PLAIN_BELOW: Final = 1e7

@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.proto.errors import SchemaMismatch, TableError
 from penstock.proto.value_classes import dataclass
 from penstock.reader.values.java_text import float_texts
+from penstock.table.arrow_compute import pc
 from penstock.table.schema.avro import AvroType, Decimal, EnumType, Fixed, Primitive, RecordSchema, RecordType
 
 RECORD_KEY: Final = "_hoodie_record_key"

@@ -15,10 +15,10 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.reader.values.java_text import float_texts, rounded_decimals
 from penstock.table.arrow_arrays import arrow_array, numpy_array
+from penstock.table.arrow_compute import pc
 from penstock.table.schema.arrow import arrow_type
 from penstock.table.schema.avro import ArrayType, AvroType, Decimal, MapType, Primitive, RecordType, Vector
 

@@ -10,11 +10,11 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.proto.value_classes import dataclass
 from penstock.table.arrow_arrays import arrow_array
+from penstock.table.arrow_compute import pc
 from penstock.table.log.blocks import BlockPlace
 from penstock.table.log.delete_list import (
     ARRAY,

@@ -31,7 +31,6 @@ from penstock.table.files.slices import (
 from penstock.table.hfile.reader import HFile
 from penstock.table.hudi_table import HudiTable
 from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_blocks
-from penstock.table.log.deletes import decode_deletes
 from penstock.table.metadata.folder import FolderStorage
 from penstock.table.metadata.records import RecordReaders, Records, StoredRecords
 from penstock.table.metadata.validity import ValidBlocks, first_not_recorded, pending_instants
@@ -233,6 +232,8 @@ class MetadataTable:
         return blocks
 
     def _deleted_keys(self, item: _Block, content: memoryview) -> Iterator[str]:
+        from penstock.table.log.deletes import decode_deletes  # late: reads without the metadata table need none
+
         place = BlockPlace(
             redacted_uri(self._table.base_path), item.file, item.block.offset, item.block.header.instant_time
         )

@@ -8,7 +8,6 @@ import re
 import struct
 from decimal import Decimal
 from enum import StrEnum
-from fractions import Fraction
 from typing import Final
 
 import pyarrow as pa
@@ -232,6 +231,8 @@ def comparison(
 
 def _on_lattice(kind: pa.DataType, scale: int, units: range, op: Op, value: Decimal) -> Comparison | ConstantComparison:
     """Compares on the multiples of 10^-scale that the type can represent: exact for any digits of the literal."""
+    from fractions import Fraction  # late: compared with few literals
+
     exact = Fraction(value) * 10**scale
     floor = math.floor(exact)
     if exact.denominator != 1:
@@ -266,6 +267,8 @@ def _nearest_doubles(kind: pa.DataType, op: Op, value: float) -> Comparison | Co
 def _decimals_of(scale: int, value: float) -> tuple[int, int]:
     """The lowest and the highest multiple of 10^-scale whose nearest double is `value`; (n + 1, n) if there is none,
     where n is the highest multiple below it."""
+    from fractions import Fraction  # late: compared with few literals
+
     unit = 10**scale
     below, above = math.nextafter(value, -math.inf), math.nextafter(value, math.inf)
     exact = Fraction(value)

@@ -8,7 +8,7 @@ from typing import Final
 
 from penstock.proto.value_classes import dataclass
 
-_DENIED: Final = re.compile(
+_DENIED: Final = (
     r"AWS Error (ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|INVALID_SIGNATURE"
     r"|MISSING_AUTHENTICATION_TOKEN|INVALID_CLIENT_TOKEN_ID|UNRECOGNIZED_CLIENT|NOT_SIGNED_UP|OPT_IN_REQUIRED|REQUEST_TIME_TOO_SKEWED|REQUEST_EXPIRED)"
     r"|\bHTTP status (?:401|403)\b|\bExpiredToken\b"
@@ -16,10 +16,10 @@ _DENIED: Final = re.compile(
     r"|\b(?:PERMISSION_DENIED|UNAUTHENTICATED)\b"  # of Google's client
     r"|org\.apache\.hadoop\.security\.AccessControlException"
 )
-_HEAD_400: Final = re.compile(r"HTTP status 400\) during Head(?:Object|Bucket)")
+_HEAD_400: Final = r"HTTP status 400\) during Head(?:Object|Bucket)"
 """A response without a body: a wrong region, or an expired session."""
-_MOVED: Final = re.compile(r"\bHTTP status 301\b|\bPermanentRedirect\b|\bAuthorizationHeaderMalformed\b")
-_EXPECTED: Final = re.compile(r"(?:expecting|located in) ['\"]([a-z0-9-]{2,40})['\"]")
+_MOVED: Final = r"\bHTTP status 301\b|\bPermanentRedirect\b|\bAuthorizationHeaderMalformed\b"
+_EXPECTED: Final = r"(?:expecting|located in) ['\"]([a-z0-9-]{2,40})['\"]"
 _REGION_VARIABLES: Final = ("AWS_DEFAULT_REGION", "AWS_REGION")
 """In the order in which the AWS client reads them."""
 
@@ -44,12 +44,12 @@ class UnexplainedRefusal:
 
 def refusal_of(text: str) -> Denied | WrongRegion | UnexplainedRefusal | None:
     """The refusal that an error text describes; None for a failure that may be transient."""
-    if _MOVED.search(text):
-        region = _EXPECTED.search(text)
+    if re.search(_MOVED, text):
+        region = re.search(_EXPECTED, text)
         return WrongRegion(region[1] if region else "")
-    if _DENIED.search(text):
+    if re.search(_DENIED, text):
         return Denied()
-    return UnexplainedRefusal() if _HEAD_400.search(text) else None
+    return UnexplainedRefusal() if re.search(_HEAD_400, text) else None
 
 
 def requested_region(uri: str, environment: Mapping[str, str]) -> tuple[str, str]:

@@ -12,12 +12,12 @@ from functools import cached_property, partial
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.value_classes import dataclass
 from penstock.table.arrow_arrays import numpy_array
+from penstock.table.arrow_compute import pc
 from penstock.table.config.properties import TableProperties
 from penstock.table.storage.filesystem import FileInfo, Storage
 from penstock.table.storage.uris import redacted_uri

@@ -13,11 +13,11 @@ from typing import Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from penstock.proto.errors import CorruptFile, StorageError
 from penstock.table.arrow_arrays import arrow_array
+from penstock.table.arrow_compute import pc
 from penstock.table.parquet.checks import is_storage_failure, read_footer
 from penstock.table.parquet.pages import ChunkPages, check_pages
 from penstock.table.storage.filesystem import Storage, is_local

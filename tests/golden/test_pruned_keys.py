@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 
 from penstock.enumerator.planning.pruning import bucket_hash, groups
-from penstock.enumerator.planning.pruning.groups import Reason
+from penstock.enumerator.planning.pruning.pruned_plan import Reason
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.queries import Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.table.files.buckets import BUCKETS, HASHING_FOLDER, INDEX_TYPE

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from penstock.enumerator.planning.pruning import groups, key_filters
-from penstock.enumerator.planning.pruning.groups import Reason
+from penstock.enumerator.planning.pruning.pruned_plan import Reason
 from penstock.proto.model.queries import Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.table.hudi_table import open_table
 from penstock.table.metadata.bloom_filters import BLOOM_FILTERS

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.enumerator.planning.plan import pruned_plan
 from penstock.enumerator.planning.pruning import column_statistics, groups
-from penstock.enumerator.planning.pruning.groups import Reason
+from penstock.enumerator.planning.pruning.pruned_plan import Reason
 from penstock.proto.model.queries import PlanRequest, Snapshot
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.metadata.column_stats import ColumnStats, combined_stats

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.enumerator.planning.pruning import groups
-from penstock.enumerator.planning.pruning.groups import Reason
+from penstock.enumerator.planning.pruning.pruned_plan import Reason
 from penstock.proto.model.queries import Snapshot
 from penstock.table.hudi_table import open_table
 from tests.interop.hudi_options import hudis_options, service_call

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.enumerator.planning.pruning.groups import RuledOut
+from penstock.enumerator.planning.pruning.pruned_plan import RuledOut
 from penstock.proto.model.splits import Split
 from penstock.table.files.slices import GroupId
 

@@ -6,20 +6,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from enum import StrEnum
 from typing import Final
 
 from penstock.enumerator.log import log_fallback
 from penstock.enumerator.planning.pruning.bucket_hash import outside_buckets
 from penstock.enumerator.planning.pruning.column_statistics import log_free, usable_columns, without_rows
 from penstock.enumerator.planning.pruning.key_filters import may_be_filtered, without_possible_keys
+from penstock.enumerator.planning.pruning.pruned_plan import PrunedPlan, Reason, RuledOut
 from penstock.enumerator.planning.pruning.record_lookup import is_of_newest_rows, without_keys
 from penstock.enumerator.planning.pruning.required_keys import required_keys
 from penstock.enumerator.planning.table_state import TableState
 from penstock.proto.errors import PenstockError
 from penstock.proto.model.queries import ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.model.splits import Plan, Split
-from penstock.proto.value_classes import dataclass
 from penstock.table.files.buckets import HASHING_FOLDER, recorded_buckets
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
@@ -30,41 +29,6 @@ from penstock.table.metadata.record_index import RECORD_INDEX
 
 FEW_FILES: Final = 8
 """Up to this many files are left to the reader: opening them costs no more than reading the metadata table."""
-
-
-class Reason(StrEnum):
-    """Why file groups are excluded."""
-
-    BUCKET_HASH = "bucket hash"
-    """The hash of each key is the number of another file group."""
-    RECORD_INDEX = "record index"
-    """The record index has each key in another file group, or not at all."""
-    BLOOM_FILTERS = "bloom filters"
-    """The bloom filter of the base file in the metadata table has none of the keys."""
-    COLUMN_STATISTICS = "column statistics"
-    """No value within the bounds of a column in the metadata table matches."""
-
-
-@dataclass(frozen=True, slots=True)
-class RuledOut:
-    """The file groups that one reason excludes, of those that the reasons before it left."""
-
-    reason: Reason
-    """The reason."""
-    splits: tuple[Split, ...]
-    """Their splits."""
-    unused: str = ""
-    """Why the reason could not be used; '' if it was."""
-
-
-@dataclass(frozen=True, slots=True)
-class PrunedPlan:
-    """A plan, and what a filter excluded from it."""
-
-    plan: Plan
-    """The remaining splits."""
-    ruled_out: tuple[RuledOut, ...] = ()
-    """What each reason excluded, in the order in which they were applied; only those that apply to the request."""
 
 
 def prune_groups(table: HudiTable, state: TableState, plan: Plan) -> PrunedPlan:

@@ -175,9 +175,63 @@ def test_signature_is_that_before_the_first_call() -> None:
     assert hasattr(Late.__init__, "is_late")
     assert hasattr(Late.__eq__, "is_late")
     assert str(inspect.signature(Late)) == "(number: 'int', items: 'list[int]' = <factory>) -> None"
-    assert Late(1) == Late(1)
     assert not hasattr(Late.__init__, "is_late")
+    assert Late(1) == Late(1)
     assert not hasattr(Late.__eq__, "is_late")
+
+
+ARGUMENTS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+    ((), {}),
+    ((1,), {}),
+    ((1, "a"), {}),
+    ((1, "a", (), 4), {}),
+    ((1,), {"number": 1}),
+    ((), {"number": 1}),
+    ((), {"text": "b", "number": 1}),
+    ((1,), {"wrong": 1}),
+    ((1,), {"made": 1}),
+    ((), {"hidden": "a"}),
+    ((), {"hidden": "a", "free": 2, "made": {}}),
+    (("a",), {}),
+]
+"""Right for some classes, wrong for others."""
+
+
+@pytest.mark.parametrize("uncompiled", [0, 1_000_000])
+@pytest.mark.parametrize(("values", "named"), ARGUMENTS)
+def test_constructors_are_those_of_the_standard_decorator(
+    uncompiled: int, values: tuple[Any, ...], named: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether `__init__` is compiled or not, which it is after an error."""
+    monkeypatch.setattr(value_classes, "_UNCOMPILED_CALLS", uncompiled)
+    standard, late = (
+        [outcome(lambda c=cls: repr(c(*values, **named)).split("0x")[0]) for cls, _ in shapes(decorator)]
+        for decorator in BOTH
+    )
+    assert late == standard
+
+
+def test_a_constructor_is_compiled_when_it_is_called_often() -> None:
+    """With defaults that a function makes for each instance, and a method after it."""
+    seen = []
+
+    @value_classes.dataclass(frozen=True, slots=True)
+    class Often:
+        number: int
+        items: list[int] = field(default_factory=list)
+
+        def __post_init__(self) -> None:
+            seen.append(self.number)
+
+    numbers = []
+    while hasattr(Often.__init__, "is_late"):
+        numbers.append(len(numbers))
+        often = Often(numbers[-1])
+        often.items.append(1)
+        assert often.items == [1]
+    assert 5 < len(numbers) < 20
+    assert seen == numbers
+    assert Often(3).items == []
 
 
 @value_classes.dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -238,11 +292,16 @@ def test_an_unsafe_hash_is_made(decorator: Decorator) -> None:
 
 def test_a_copy_of_the_marker_of_a_missing_default_is_one() -> None:
     """A class that is pickled by value gets such copies."""
+    without_default: Any = field(repr=False)
+    without_default.default = without_default.default_factory = without_default.kw_only = type(dataclasses.MISSING)()
 
     @value_classes.dataclass(frozen=True, slots=True)
     class Copied:
-        number: int
+        number: int = without_default
 
-    for item in dataclasses.fields(Copied):
-        item.default = item.default_factory = type(dataclasses.MISSING)()
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'number'"):
+        Copied()  # the constructor is compiled after an error
+    assert not hasattr(Copied.__init__, "is_late")
     assert Copied(3).number == 3
+    assert repr(Copied(3)).endswith(".Copied()")
+    assert [item.default for item in dataclasses.fields(Copied)] == [dataclasses.MISSING]

@@ -278,3 +278,16 @@ def test_read_keeps_pyarrow_from_pandas_and_the_process_does_not(
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert ("pandas is imported" in done.stderr) is not hides, done.stderr
     assert (done.returncode == 0) is hides
+
+
+@pytest.mark.parametrize("entry_point", ["main.main()", "main.run(['--version'])"])
+def test_objects_of_modules_are_not_visited_when_the_command_exits(entry_point: str) -> None:
+    """The control: within another process, a command line leaves the garbage collector as it is."""
+    program = (
+        "import gc, sys; sys.argv = ['penstock', '--version']\n"
+        "from penstock.engine.cli import main\n"
+        f"try:\n    {entry_point}\nexcept SystemExit as exit:\n    assert exit.code == 0\n"
+        "print(gc.get_freeze_count() > 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == str(entry_point == "main.main()")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.engine.cli.output.pruning import Amount, pruning_of
-from penstock.enumerator.planning.pruning.groups import Reason, RuledOut
+from penstock.enumerator.planning.pruning.pruned_plan import Reason, RuledOut
 from penstock.proto.model.files import FileRef
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import RowGroupRun, Split

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.enumerator.planning.pruning import groups
-from penstock.enumerator.planning.pruning.groups import PrunedPlan, Reason, prune_groups
+from penstock.enumerator.planning.pruning.groups import prune_groups
+from penstock.enumerator.planning.pruning.pruned_plan import PrunedPlan, Reason
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.files import FileRef
 from penstock.proto.model.positions import InstantTime
