@@ -5,14 +5,25 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pyarrow as pa
-from pyarrow._compute import (  # its own names for them are in `pyarrow.compute`
-    CastOptions,
-    DictionaryEncodeOptions,
-    FilterOptions,
-    SetLookupOptions,
-    TakeOptions,
-    call_function,
-)
+
+try:  # where `pyarrow.compute`, which documents these names, has them from
+    from pyarrow._compute import (
+        CastOptions,
+        DictionaryEncodeOptions,
+        FilterOptions,
+        SetLookupOptions,
+        TakeOptions,
+        call_function,
+    )
+except ImportError:  # a release of pyarrow that has them elsewhere
+    from pyarrow.compute import (
+        CastOptions,
+        DictionaryEncodeOptions,
+        FilterOptions,
+        SetLookupOptions,
+        TakeOptions,
+        call_function,
+    )
 
 
 class _Functions:

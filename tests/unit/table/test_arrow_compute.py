@@ -81,3 +81,10 @@ def test_another_function_imports_pyarrows_module() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError):
         pc.no_such_function  # noqa: B018
+
+
+def test_names_that_pyarrow_moved_are_found() -> None:
+    """In a process in which the private module lacks one of them."""
+    moved = "import pyarrow.compute, pyarrow._compute\ndel pyarrow._compute.TakeOptions\n"
+    done = subprocess.run([sys.executable, "-P", "-c", moved + LATE], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "True", "1", "True"]
