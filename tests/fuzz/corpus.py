@@ -32,6 +32,7 @@ _NAMES = {
     "history": re.compile(r".*\.hoodie/(?!metadata).*\.parquet"),
     "properties": re.compile(r"(?:.*/)?hoodie\.properties"),
     "parquet": re.compile(r"(?!.*\.hoodie/).*\.parquet"),
+    "lance": re.compile(r".*\.lance"),
 }
 
 

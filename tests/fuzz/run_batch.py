@@ -1,13 +1,13 @@
 """One batch of mutated inputs in a separate process, so that crashes, hangs and memory growth are visible outside.
 
-`python -m tests.fuzz.run_batch KIND FIRST COUNT PROGRESS [hypothesis]`: KIND is a corpus kind, `table`, `bombs`,
-`stored`, `grammar` (the decoders of `structured` in turn) or `grammar:` and a decoder's name; seeds FIRST to FIRST +
-COUNT - 1 (with `hypothesis`: COUNT seeds that hypothesis draws, deterministically). PROGRESS is a file with the current
-seed in its first eight bytes. Prints the batch's outcome as JSON.
+`python -m tests.fuzz.run_batch KIND FIRST COUNT PROGRESS [hypothesis]`: KIND is a corpus kind, `table`, `lance_table`,
+`bombs`, `stored`, `grammar` (the decoders of `structured` in turn) or `grammar:` and a decoder's name; seeds FIRST to
+FIRST + COUNT - 1 (with `hypothesis`: COUNT seeds that hypothesis draws, deterministically). PROGRESS is a file with the
+current seed in its first eight bytes. Prints the batch's outcome as JSON.
 
 Limits: address space beyond that of the warm process (RLIMIT_AS: MEMORY_BYTES, and GRAMMAR_BYTES for inputs of a few
-KB), CPU_S seconds of CPU time per input (ITIMER_PROF, whose signal ends the process). Kernels check their bounds
-(`batches.run_batch` sets NUMBA_BOUNDSCHECK).
+KB), CPU_S seconds of CPU time per input (ITIMER_PROF, whose signal ends the process; LANCE_S of the clock for
+`lance_table`). Kernels check their bounds (`batches.run_batch` sets NUMBA_BOUNDSCHECK).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # mimalloc reserves address 
 
 import penstock
 from penstock.proto.errors import PenstockError
+from penstock.reader.base import lance_process
 from tests.fuzz import targets
 from tests.fuzz.corpus import GOLDEN, Member, kind_of, members
 from tests.fuzz.mutation import mutated
@@ -46,6 +47,12 @@ TABLES = (
     "A_mdt_all_v9_h120",
     "A_replace_ops_v9_h120",
 )
+LANCE_TABLES = ("H_lance_cow_v6", "H_lance_mor_v9", "H_lance_vectors_mor_v9")
+LANCE_BYTES = 6 << 30
+"""The library of Lance reserves 2 GiB of addresses."""
+LANCE_S = 60
+"""Seconds of the clock per input."""
+MOST_ATTEMPTS = 20
 MOST_FAILURES = 20
 
 
@@ -53,6 +60,7 @@ class Batch:
     """Runs inputs of one kind and counts their outcomes."""
 
     memory_bytes = MEMORY_BYTES
+    timer, limit_s = signal.ITIMER_PROF, CPU_S
 
     def __init__(self, kind: str, progress: mmap.mmap) -> None:
         self.members = members()[kind]
@@ -82,7 +90,7 @@ class Batch:
     def run(self, seed: int) -> None:
         """Runs one input."""
         self.progress[:8] = seed.to_bytes(8, "little")
-        signal.setitimer(signal.ITIMER_PROF, CPU_S)
+        signal.setitimer(self.timer, self.limit_s)
         try:
             self.outcomes[self.verdict(seed)] += 1
         except (Exception, RecursionError) as error:  # noqa: BLE001  whatever comes out is the finding
@@ -93,15 +101,17 @@ class Batch:
                     {"member": self.member(seed).name, "seed": seed, "error": repr(error)[:300], "trace": text}
                 )
         finally:
-            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.setitimer(self.timer, 0)
 
 
 class TableBatch(Batch):
     """Whole tables, each with one file mutated, read through `penstock.read`."""
 
+    cases: tuple[str, ...] = TABLES
+
     def __init__(self, progress: mmap.mmap, folder: pathlib.Path) -> None:
         self.members, self.tables = [], {}
-        for case in TABLES:
+        for case in self.cases:
             self.tables[case] = folder / case
             with zipfile.ZipFile(GOLDEN / f"{case}.zip") as packed:
                 packed.extractall(self.tables[case])
@@ -125,14 +135,49 @@ class TableBatch(Batch):
             for options in ({}, {"query": "incremental", "after": "earliest"}):
                 penstock.read(self.tables[case], **options).read_all().validate()
         except PenstockError as error:
-            return error.code
+            return self.named(error)
         finally:
             path.write_bytes(member.data)
         return "answer"
 
+    def named(self, error: PenstockError) -> str:
+        """The outcome that is an error."""
+        return error.code
+
     def warm(self) -> None:
-        for case in TABLES:
+        for case in self.cases:
             assert self.judge(next(item for item in self.members if item.name.startswith(case)), b"") is not None
+
+
+class LanceBatch(TableBatch):
+    """Tables, each with one mutated base file in Lance. The library decodes in child processes, to which the limit of
+    memory applies too. They may start anew for each input, and their processor time is not that of this process."""
+
+    cases = LANCE_TABLES
+    memory_bytes = LANCE_BYTES
+    timer, limit_s = signal.ITIMER_REAL, LANCE_S
+
+    def verdict(self, seed: int) -> str:
+        """Of a file that reaches the library: the kind `lance` has damaged footers."""
+        member = self.member(seed)
+        data = member.data
+        for attempt in range(MOST_ATTEMPTS):
+            data = mutated(member, self.others, seed * MOST_ATTEMPTS + attempt)
+            if targets.run(member, data) == "answer":
+                break
+        return self.judge(member, data)
+
+    def named(self, error: PenstockError) -> str:
+        """LIBRARY for damage that the library found, or that ended it."""
+        return "LIBRARY" if "the library of Lance failed" in str(error) else error.code
+
+    def warm(self) -> None:
+        """Also leaves out files that no query reads, the older ones of a file group."""
+        files = [(*item.name.rsplit("_", 2), item) for item in self.members if item.kind == "lance"]
+        newest = {group: item for group, _, _, item in sorted(files, key=lambda file: file[2])}
+        self.members = list(newest.values())
+        super().warm()
+        lance_process._end_all()  # it started without the limit
 
 
 class GrammarBatch(Batch):
@@ -221,8 +266,8 @@ class StoredBatch(Batch):
 
 def batch_of(kind: str, progress: mmap.mmap, folder: pathlib.Path) -> Batch:
     """The batch of a kind."""
-    if kind == "table":
-        return TableBatch(progress, folder)
+    if kind in ("table", "lance_table"):
+        return (TableBatch if kind == "table" else LanceBatch)(progress, folder)
     if kind in ("bombs", "stored"):
         return BombBatch(progress) if kind == "bombs" else StoredBatch(progress)
     return GrammarBatch(kind[8:], progress) if kind.startswith("grammar") else Batch(kind, progress)

@@ -23,6 +23,7 @@ from penstock.reader.split.emit import BatchSize
 from penstock.table.config.merge_rules import merge_mode
 from penstock.table.config.properties import load_properties
 from penstock.table.hfile.reader import HFile
+from penstock.table.lance import read_lance_footer
 from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_blocks
 from penstock.table.log.delete_list import decode_delete_list as plain_decoder
 from penstock.table.log.deletes import decode_deletes
@@ -117,6 +118,12 @@ def _parquet(data: bytes, member: Member) -> None:
         row_group_bounds(footer, EventTimeColumn(field.name, field.type))
 
 
+def _lance(data: bytes, _member: Member) -> None:
+    """The planner's part. `run_batch.LanceBatch` decodes columns."""
+    footer = read_lance_footer(MemoryStorage({"file.lance": data}), FileRef("file.lance", len(data)))
+    assert footer.rows >= 0 and all(footer.names)
+
+
 @functools.lru_cache(maxsize=64)
 def _schema_of(data: bytes) -> str:
     return schema_of_parquet(data)
@@ -206,6 +213,7 @@ _TARGETS: dict[str, Callable[[bytes, Member], object]] = {
     "history": _history,
     "properties": _properties,
     "parquet": _parquet,
+    "lance": _lance,
     "schema": _schema,
     "positions": _positions,
 }

@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(6 * 3600)]
 
 INPUTS = int(os.environ.get("PENSTOCK_FUZZ_INPUTS", "1000000"))
 TABLES = max(1, INPUTS // 200)
+LANCE_TABLES = max(1, INPUTS // 500)
 GUIDED = max(1, INPUTS // 20)
 PIECE = 5_000
 FIRST = int(os.environ.get("PENSTOCK_SEED", "1")) << 24
@@ -63,6 +64,12 @@ def test_million_inputs_of_grammars() -> None:
 def test_tables_with_a_mutated_file() -> None:
     outcome = run_pieces("table", TABLES)
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])
+
+
+def test_tables_with_a_mutated_lance_file() -> None:
+    outcome = run_pieces("lance_table", LANCE_TABLES)
+    assert not outcome.problems, "\n\n".join(outcome.problems[:5])
+    assert not outcome.outcomes["CONFIGURATION"], "the library of Lance did not start"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="atheris is built for Linux")

@@ -14,7 +14,7 @@ from tests.fuzz.corpus import KINDS
 
 INPUTS = 10_000
 """Of all kinds together."""
-SAMPLE = KINDS[::4]
+SAMPLE = ("log", "requested_replace", "hfile", "lance", "properties")
 """Each kind has a process of its own, which costs more than its inputs."""
 OTHERS = tuple(kind for kind in KINDS if kind not in SAMPLE)
 
@@ -39,3 +39,13 @@ def test_table_with_a_mutated_file_gives_an_answer_or_a_named_error(first: int, 
     outcome = run_batch("table", first, inputs)
     assert not outcome.problems, "\n\n".join(outcome.problems[:5])
     assert outcome.inputs == inputs
+
+
+@pytest.mark.parametrize(("first", "inputs"), [(8, 4), pytest.param(12, 60, marks=pytest.mark.exhaustive)])
+def test_table_with_a_mutated_lance_file_gives_an_answer_or_a_named_error(first: int, inputs: int) -> None:
+    """The library of Lance decodes each in a child process, which many of them end."""
+    outcome = run_batch("lance_table", first, inputs)
+    assert not outcome.problems, "\n\n".join(outcome.problems)
+    assert outcome.inputs == inputs
+    assert outcome.outcomes["LIBRARY"] and outcome.outcomes["answer"], f"{outcome.outcomes}"
+    assert not outcome.outcomes["CONFIGURATION"], "the library did not start"

@@ -8,8 +8,8 @@
 ones on the class path, but the two of lance-spark after Hudi's bundle: both have Spark's class `NamedArgument`.
 `--cases` and the layout of WORK and OUT are those of gen_B.py.
 """
-import argparse, glob, os, re, time, traceback
-import gen_B, gen_D
+import argparse, glob, json, os, re, time, traceback
+import gen_B, gen_D, lance_histories
 from gen_B import Case, cause, instants, log, session
 from gen_F import FIRST, LAST, SECOND, THIRD
 
@@ -19,6 +19,7 @@ LANCE = {"hoodie.table.base.file.format": "LANCE", "hoodie.base.file.format": "L
          "hoodie.datasource.write.row.writer.enable": "false", "hoodie.compact.inline": "false",
          "hoodie.write.record.merge.custom.implementation.classes": MERGER}
 BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2", "hoodie.bucket.index.hash.field": "id"}
+HISTORIES = [(22, COW, 9, "SIMPLE"), (71, MOR, 9, "SIMPLE"), (15, MOR, 9, "BUCKET"), (194, MOR, 6, "SIMPLE"), (256, COW, 6, "SIMPLE")]
 # without maps, at which Lance's writer ends the process, and without null structs of fields that are not nullable, which it refuses
 TYPES = ("SELECT id, ts, nullif(v, 0) v, nullif(v, 0) * 3000000000L big, nullif(concat('n', v), 'n0') name, cast(v as double) / 2 d, cast(v as float) f, "
          "v > 3 flag, cast(nullif(v, 0) + 0.25 as decimal(10,2)) amt, cast(v as decimal(30,5)) wide, date_add(date'1969-12-30', v) day, "
@@ -100,6 +101,52 @@ def cases(env):
         c.standard()
         asked(c)
     yield "H_lance_clustered_v9", clustered
+    yield from histories(env)
+
+
+def later(env, values, changes):
+    """Rows of a history, with the columns of its schema."""
+    from pyspark.sql import functions
+    df = rows(env, values)
+    if not changes: return df
+    return df.withColumn("v", functions.col("v").cast("long")).withColumn("w", functions.expr("nullif(concat('w', id), 'wk1')"))
+
+
+def without_losers(env, d):
+    """Ranges in which Hudi also returns rows that lost the merge (not in `gen_B.full_slice`): `full` is the range without
+    them, because the snapshot has fewer columns than the range if columns are added later."""
+    import pyarrow.parquet as pq
+    row = lambda r: (r["_hoodie_commit_time"], r["_hoodie_partition_path"], r["_hoodie_record_key"])
+    rows_of = lambda path: pq.read_table(path, columns=["_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_record_key"]).to_pylist()
+    for q in d["queries"]:
+        if not q.get("full") or q["full"] == q["expected"]: continue
+        full = os.path.join(env.out, q["full"]); range_ = pq.read_table(os.path.join(env.out, q["expected"]))
+        winners = [row(r) for r in rows_of(full)]
+        kept = [row(r) in winners for r in range_.to_pylist()]
+        if sum(kept) != len(winners): raise AssertionError((d["name"], q["id"], "the range lacks rows"))
+        if all(kept): os.remove(full); q.pop("full"); q.pop("full_rows")
+        else: pq.write_table(range_.filter(kept), full)
+    gen_B.save_frag(env, d)
+
+
+def histories(env):
+    """Twelve random operations each."""
+    for seed, kind, version, index in HISTORIES:
+        name = "H_lance_history_%s%d_v%d" % ("mor" if kind == MOR else "cow", seed, version)
+        def make(seed=seed, kind=kind, version=version, index=index, name=name):
+            env.tv = version
+            changes = {"hoodie.table.cdc.enabled": "true"} if (kind, version) == (COW, 9) else {}
+            c = Case(env, name, kind, "A random history of base files in Lance, seed %d, index %s." % (seed, index),
+                     {**LANCE, **(BUCKETS if index == "BUCKET" else {"hoodie.index.type": "SIMPLE"}), "hoodie.parquet.small.file.limit": "0", **changes})
+            lance_histories.run(c, lance_histories.history(seed, kind == MOR, version, index), lambda values, changes: later(env, values, changes))
+            c.standard()
+            if changes: c.standard(inc=False, cdc=True); c.queries = list({q["id"]: q for q in c.queries}.values())
+            asked(c)
+            if kind == MOR:
+                d = json.load(open(os.path.join(env.out, "frag", name + ".json")))
+                gen_B.full_slice(env, d)
+                without_losers(env, d)
+        yield name, make
 
 
 def main():

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pathlib
 import struct
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.proto.model.files import FileRef
+from penstock.table import lance
 from penstock.table.lance import LanceFooter, is_lance, lance_footer, read_lance_footer
 from penstock.table.storage.filesystem import open_storage
 from tests.lance_files import write_lance
@@ -85,22 +87,67 @@ def of_descriptor(descriptor: bytes) -> bytes:
     return descriptor + bytes(16) + struct.pack("<QQ", 0, len(descriptor)) + end
 
 
-@pytest.mark.parametrize("level", [0, 1, 2])
-def test_entries_of_a_descriptor_are_limited(level: int) -> None:
-    """Of the descriptor, its schema and a column."""
+def message(content: bytes) -> bytes:
+    """Field 1: the schema of a descriptor, or a column of a schema."""
+    size = len(content)
+    return b"\x0a" + bytes([*(size >> shift & 127 | 128 for shift in (0, 7, 14, 21)), size >> 28]) + content
 
-    def nested(entries: int) -> bytes:
-        data = b"\x78\x01" * entries  # field 15
-        for outer in ("column", "schema")[2 - level :]:
-            own = b"\x12\x01a\x2a\x01s" if outer == "column" else b""
-            data = own + data
-            size = len(data)
-            data = b"\x0a" + bytes([size & 127 | 128, size >> 7 & 127 | 128, size >> 14]) + data
-        return of_descriptor(data)
 
-    assert footer(nested(99_990)) == LanceFooter(0, ())
-    with pytest.raises(pa.ArrowInvalid, match="more than 100000 entries"):
-        footer(nested(100_001))
+COLUMN = b"\x12\x01a\x2a\x01s"
+"""The name and the type of a nested column."""
+SMALL = b"\x78\x01"
+"""Field 15."""
+
+
+class CountedBytes(bytes):
+    """Counts the bytes that are read one by one."""
+
+    reads = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.reads += isinstance(place, int)
+        return super().__getitem__(place)
+
+
+@pytest.mark.parametrize(
+    "descriptor",
+    [
+        SMALL * 20_000,
+        message(SMALL * 20_000),
+        message(message(COLUMN + SMALL * 1000) * 20),
+        message(message(COLUMN + b"\x78" + b"\xff" * 9 + b"\x01") * 3000),
+        message(message(COLUMN)) * 3000,
+    ],
+    ids=["descriptor", "schema", "columns of many fields", "many columns", "many schemas"],
+)
+def test_numbers_of_all_messages_are_limited_together(descriptor: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    footer(of_descriptor(descriptor))
+    monkeypatch.setattr(lance, "_MOST_NUMBER_BYTES", 20_000)
+    with pytest.raises(pa.ArrowInvalid, match="a descriptor with more than 20000 bytes of numbers"):
+        footer(of_descriptor(descriptor))
+
+
+def test_work_of_a_large_hostile_descriptor_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """16 MB, which took 6 seconds."""
+    counted: list[CountedBytes] = []
+
+    def counting(*arguments: Any) -> bytes:
+        counted.append(CountedBytes(read(*arguments)))
+        return counted[-1]
+
+    read = lance._read
+    monkeypatch.setattr(lance, "_read", counting)
+    hostile = of_descriptor(message(message(COLUMN + SMALL * 80_000) * 100))
+    assert 16_000_000 < len(hostile) < 1 << 24
+    with pytest.raises(pa.ArrowInvalid, match="a descriptor with more than 1000000 bytes of numbers"):
+        footer(hostile)
+    assert 900_000 < sum(item.reads for item in counted) <= 1_000_010
+
+
+def test_schema_of_many_columns_is_read() -> None:
+    """With the parent of a top-level column, and other fields."""
+    column = COLUMN + b"\x18\x05\x20" + b"\xff" * 9 + b"\x01\x30\x01\x38\x01"
+    assert footer(of_descriptor(message(message(column) * 30_000) + b"\x10\x05")) == LanceFooter(5, ("a",) * 30_000)
 
 
 def test_large_descriptor_is_refused() -> None:
