@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ from penstock.reader.split.context import SplitContext
 from penstock.reader.split.emit import BatchFinisher
 from penstock.reader.split.partition_columns import PartitionConstants
 from penstock.reader.values.record_keys import RECORD_KEY
+
+_LOOKED_UP: Final = 1 << 16
+"""How many keys are looked up in a log at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +95,27 @@ class _Side:
         )
         self._merge = None if winners is None else Merge(winners, spec)
         self._keys = keys
+        self._number_of = None if self.table is None else _numbers_in(self.table, keys)
         self._rows: list[pa.RecordBatch] = []
         self._numbers: list[np.ndarray] = []
 
-    def staying(self, base: BaseRows, rows: np.ndarray) -> np.ndarray:
-        """Which of these rows of a base batch stay after the log is merged."""
-        if self.table is None or self._merge is None:
-            return np.ones(len(rows), bool)
-        matches = self.table.match_among(rows, base.batch.column(RECORD_KEY), base.numbers)
+    def staying(self, base: BaseRows, touched: Matches) -> np.ndarray:
+        """Which of the touched rows of a base batch stay after the log is merged."""
+        if self._merge is None:
+            return np.ones(len(touched.rows), bool)
         staying = np.ones(base.batch.num_rows, bool)
-        staying[self._merge.meet(matches, base.batch)] = False
-        return np.asarray(staying[rows])
+        staying[self._merge.meet(self._matches(base, touched), base.batch)] = False
+        return np.asarray(staying[touched.rows])
+
+    def _matches(self, base: BaseRows, touched: Matches) -> Matches:
+        """The log's records that touched rows match."""
+        if isinstance(self.table, PositionTable):
+            return self.table.match_among(touched.rows, base.batch.column(RECORD_KEY), base.numbers)
+        if self._number_of is None:
+            return touched
+        numbers = self._number_of[touched.numbers]
+        known = numbers >= 0
+        return Matches(touched.rows[known], numbers[known])
 
     def add_base_rows(self, batch: pa.RecordBatch, touched: Matches, chosen: np.ndarray) -> None:
         """Adds the chosen rows of a base batch's touched rows."""
@@ -138,6 +151,18 @@ class _Side:
         self._numbers.append(numbers)
 
 
+def _numbers_in(table: RecordTable, keys: RecordTable) -> np.ndarray | None:
+    """The number in `table` of each number of `keys`, -1 if it has none; None if they are the same table, or if keys do
+    not decide what a base row matches."""
+    if table is keys or isinstance(table, PositionTable):
+        return None
+    numbers = np.full(keys.count, -1, np.int64)
+    for first in range(0, keys.count, _LOOKED_UP):
+        matches = table.match(keys.keys.slice(first, _LOOKED_UP), 0)
+        numbers[matches.rows + first] = matches.numbers
+    return numbers
+
+
 @dataclass(frozen=True, slots=True)
 class _Sides:
     """Passes the rows of a base file to states (`base_rows.BaseVisitor`)."""
@@ -154,7 +179,7 @@ class _Sides:
 
     def meet(self, rows: BaseRows) -> None:
         touched = self.keys.match(rows.batch.column(RECORD_KEY), 0)
-        staying = [side.staying(rows, touched.rows) for side in self.sides]
+        staying = [side.staying(rows, touched) for side in self.sides]
         in_all = np.logical_and.reduce(staying) if self.only_differing else np.zeros(len(touched.rows), bool)
         for side, stay in zip(self.sides, staying, strict=True):
             side.add_base_rows(rows.batch, touched, stay & ~in_all)

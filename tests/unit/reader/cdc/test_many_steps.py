@@ -19,7 +19,7 @@ from penstock.proto.model.changes import ChangeFormat, ChangeSource, ComparedSta
 from penstock.proto.model.files import FileRef, SliceFiles
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, FillNulls
 from penstock.reader.base.file import BaseFile
-from penstock.reader.cdc import base_rows
+from penstock.reader.cdc import base_rows, state_rows
 from penstock.reader.log.file_bytes import LogFiles
 from penstock.reader.read_split import ReadOptions
 from penstock.reader.split import shared_log
@@ -52,6 +52,7 @@ def limited(rows: int, log: int) -> Iterator[None]:
     """With these most bytes of selected rows, and of shared parts of logs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base_rows, "SELECTION_BYTES", rows)
+        patch.setattr(state_rows, "_LOOKED_UP", 2)
         patch.setattr(shared_log.SharedLog.__init__, "__defaults__", (log,))
         yield
 
