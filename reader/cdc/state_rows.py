@@ -83,7 +83,9 @@ class _Side:
         self.schema, size = context.schema, context.batch_size
         constants = PartitionConstants(context.scan, context.split, self.schema.table, self.schema.carried)
         self._finisher = BatchFinisher(context.scan, context.split, self.schema, constants, _no_origin)
-        winners = read_log(context) if context.split.logs else None
+        self._keys = keys
+        self._number_of: np.ndarray | None = None
+        winners = read_log(context, needed=self._touched_in) if context.split.logs else None
         self.fills_gaps = winners is not None and winners.filler is not None
         self.table = None if winners is None else winners.table
         spec = MergeSpec(
@@ -94,10 +96,23 @@ class _Side:
             batch_bytes=size.size_bytes,
         )
         self._merge = None if winners is None else Merge(winners, spec)
-        self._keys = keys
-        self._number_of = None if self.table is None else _numbers_in(self.table, keys)
         self._rows: list[pa.RecordBatch] = []
         self._numbers: list[np.ndarray] = []
+
+    def _touched_in(self, table: RecordTable) -> np.ndarray | None:
+        """Which numbers of the log have one of the keys; None for all. Keeps the log's number of each key, unless keys
+        do not decide which rows a record matches."""
+        if table is self._keys:
+            return None
+        touched = np.zeros(table.count, bool)
+        if isinstance(table, PositionTable):
+            touched[_looked_up(table.keys, self._keys).rows] = True
+            return touched
+        found = _looked_up(self._keys.keys, table)
+        self._number_of = np.full(self._keys.count, -1, np.int64)
+        self._number_of[found.rows] = found.numbers
+        touched[found.numbers] = True
+        return touched
 
     def staying(self, base: BaseRows, touched: Matches) -> np.ndarray:
         """Which of the touched rows of a base batch stay after the log is merged."""
@@ -151,16 +166,13 @@ class _Side:
         self._numbers.append(numbers)
 
 
-def _numbers_in(table: RecordTable, keys: RecordTable) -> np.ndarray | None:
-    """The number in `table` of each number of `keys`, -1 if it has none; None if they are the same table, or if keys do
-    not decide what a base row matches."""
-    if table is keys or isinstance(table, PositionTable):
-        return None
-    numbers = np.full(keys.count, -1, np.int64)
-    for first in range(0, keys.count, _LOOKED_UP):
-        matches = table.match(keys.keys.slice(first, _LOOKED_UP), 0)
-        numbers[matches.rows + first] = matches.numbers
-    return numbers
+def _looked_up(keys: pa.LargeStringArray, table: RecordTable) -> Matches:
+    """Which of the keys have a number in `table`, a table of keys."""
+    parts = [np.arange(first, min(first + _LOOKED_UP, len(keys))) for first in range(0, len(keys), _LOOKED_UP)]
+    found = [table.match(keys.take(pa.array(part)), 0) for part in parts]  # a slice may lie beyond 2 GiB
+    rows = [matches.rows + place * _LOOKED_UP for place, matches in enumerate(found)]
+    none = np.empty(0, np.int64)
+    return Matches(np.concatenate([none, *rows]), np.concatenate([none, *(matches.numbers for matches in found)]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from penstock.proto.model.splits import CustomMerge, EventTimeOrdering, WholeRec
 from penstock.reader.log.block_decoder import BlockDecoder, BlockRecords, compiled_decoder
 from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.counted import counted_blocks
+from penstock.reader.log.decided import DecidedLog, NeededNumbers
 from penstock.reader.log.file_bytes import HELD_BYTES, LogFiles
 from penstock.reader.log.first_pass import DataBlock, FirstPass
 from penstock.reader.log.record_positions import usable_positions
@@ -54,19 +55,23 @@ _FILL_MODES: Final = 9
 """The first table version with partial update modes. Below it payload classes fill gaps."""
 
 
-def read_log(context: SplitContext, *, held_bytes: int = HELD_BYTES) -> LogWinners | None:
+def read_log(
+    context: SplitContext, *, held_bytes: int = HELD_BYTES, needed: NeededNumbers = lambda _: None
+) -> LogWinners | None:
     """The winners of a split's logs, as rows with the columns `schema.stored`; None if no record counts.
 
-    Gaps that lose no record are counted in the report. `held_bytes` is that of `LogFiles`. CorruptBlock for other
-    damage, CorruptFile for a log that is gone or cut off, OutOfMemory for a block of too many bytes: each
-    names table, file and block.
+    Gaps that lose no record are counted in the report. `held_bytes` is that of `LogFiles`. Numbers that are not
+    `needed` count as deletes: their rows are not decoded. CorruptBlock for other damage, CorruptFile for a log that is
+    gone or cut off, OutOfMemory for a block of too many bytes: each names table, file and block.
     """
     shared = context.shared_log
     with _opened(context, held_bytes) as (reader, blocks):
         if shared is None:
-            return reader.winners(blocks)
-        state = context.split.base, context.split.base_instant, context.schema.stored, _places(blocks)
-        return shared.winners(state, lambda: reader.winners(blocks))
+            decided = reader.decided(blocks)
+        else:
+            state = context.split.base, context.split.base_instant, context.schema.stored, _places(blocks)
+            decided = shared.winners(state, lambda: reader.decided(blocks))
+        return None if decided is None else reader.winners(decided, needed)
 
 
 def read_log_keys(context: SplitContext) -> RecordTable | None:
@@ -107,7 +112,12 @@ class _LogReader:
         with self._context.tally.phase("build"):
             return self._numbered(blocks, first_pass)[0] if first_pass.records else None
 
-    def winners(self, blocks: Sequence[CountedBlock]) -> LogWinners | None:
+    def winners(self, decided: DecidedLog, needed: NeededNumbers) -> LogWinners:
+        numbers = needed(decided.winners.table)
+        with self._context.tally.phase("log_decode"):
+            return decided.with_rows(numbers, self._decode_winners, self._schema.pass_through)
+
+    def decided(self, blocks: Sequence[CountedBlock]) -> DecidedLog | None:
         tally = self._context.tally
         filler = self._filler(blocks)
         sizes = [counted.block.content_end - counted.block.content_start for counted in blocks]
@@ -128,7 +138,7 @@ class _LogReader:
             table, numbers = self._numbered(blocks, first_pass)
             kinds = np.concatenate(first_pass.kinds)
         if isinstance(self._scan.merge, CustomMerge):
-            return self._merged_by_function(blocks, first_pass, kinds, one_pass, table, numbers)
+            return DecidedLog(self._merged_by_function(blocks, first_pass, kinds, one_pass, table, numbers))
         with tally.phase("build"):
             ordering = self._ordering(first_pass)
             deciding = self._scan.merge, numbers, table.count, kinds, None if ordering is None else ordering.ranks()
@@ -138,9 +148,12 @@ class _LogReader:
             data = kinds[winning] == RecordKind.DATA
             arrivals = np.sort(winning[data])
             row_of = np.where(data, np.searchsorted(arrivals, winning), -1)
+        is_later = not one_pass and filler is None
         with tally.phase("log_decode"):
-            rows = self._filled_rows(first_pass, kinds, arrivals, one_pass, chained, filler)
-        return LogWinners(
+            rows = (
+                LogRows(()) if is_later else self._filled_rows(first_pass, kinds, arrivals, one_pass, chained, filler)
+            )
+        winners = LogWinners(
             table=table,
             kinds=kinds[winning],
             ordering=None if ordering is None else ordering.take(winning),
@@ -149,6 +162,7 @@ class _LogReader:
             folded=folded,
             filler=filler,
         )
+        return DecidedLog(winners, (first_pass.data_blocks, arrivals) if is_later else None)
 
     def _merged_by_function(
         self,
