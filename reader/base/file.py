@@ -22,6 +22,7 @@ from penstock.reader.values.dictionary_text import (
     IndexOutOfDictionary,
     checked,
     constant_columns,
+    is_encoded,
     one_value,
     text_bytes,
     worth_encoding,
@@ -89,6 +90,7 @@ class BaseFile:
         self._where = where or f"table {table}: base file {ref.path}"
         self._storage, self._ref, self._key = storage, ref, key
         self._encoded: list[str] = []
+        self._may_be_encoded: Collection[str] = ()
         self._tally = tally
         self._bounds: RowGroupBounds | None = None
         try:
@@ -187,10 +189,11 @@ class BaseFile:
             if read.fits_batch:
                 yield self._as_table_columns(self._rebased(decoded), sources, constants)
                 continue
-            parts = pieces(decoded, size, self.stored_schema, self._encoded, has_indices=has_indices)
+            parts = pieces(decoded, size, self.stored_schema, self._may_be_encoded, has_indices=has_indices)
             while (piece := self._translated(partial(next, parts, None))) is not None:
                 batch = self._as_table_columns(self._rebased(piece), sources, constants)
-                step = max(1, min(size.rows, size.size_bytes * batch.num_rows // max(1, self._text_bytes(batch))))
+                batch_bytes = text_bytes(batch) if has_indices else int(batch.nbytes)
+                step = max(1, min(size.rows, size.size_bytes * batch.num_rows // max(1, batch_bytes)))
                 for begin in range(0, batch.num_rows, step):
                     yield batch if step >= batch.num_rows else batch.slice(begin, step)
         self._check_count(number, remaining)
@@ -216,6 +219,7 @@ class BaseFile:
             for source in sources
             if isinstance(source, Stored) and source.type == pa.string() and source.name in may_be_encoded
         }
+        self._may_be_encoded = [column for column in plain if pa.types.is_string(schema.field(column).type)]
         if plain:
             self._encoded = self._translated(lambda: worth_encoding(self._parquet.footer, schema, plain))
         if self._encoded:
@@ -266,7 +270,7 @@ class BaseFile:
                     columns.append(constants[source.column].slice(0, decoded.num_rows))
                 case Stored(name, kind):
                     column = decoded.column(source.column)
-                    if source.column in self._encoded:
+                    if is_encoded(column.type):
                         column = self._checked_indices(column)
                     elif column.type != kind:
                         column = self._cast(name, column, kind)
@@ -274,9 +278,6 @@ class BaseFile:
                 case Widened():
                     columns.append(self._widened(source, decoded.column(source.column)))
         return pa.RecordBatch.from_arrays(columns, names=[source.name for source in sources])
-
-    def _text_bytes(self, batch: pa.RecordBatch) -> int:
-        return text_bytes(batch) if self._encoded else int(batch.nbytes)
 
     def _checked_indices(self, column: pa.Array) -> pa.Array:
         return self._translated(lambda: checked(column))

@@ -9,7 +9,7 @@ dropped, and a selection of half as many steps is tried at the next step.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 import numpy as np
@@ -26,6 +26,9 @@ from penstock.reader.values.record_keys import RECORD_KEY
 
 SELECTION_BYTES: Final = 64 << 20
 """The most bytes of selected rows, and of the keys that select them."""
+_DECODED_BYTES: Final = 4 << 20
+"""About how many bytes of a base file are decoded at once. Few of their rows are held, so that larger batches take
+little more memory; a batch costs as much time as some thousand rows."""
 _SELECTIONS: Final = 2
 """How many selections are kept. A step may look up rows in the base files before and after it."""
 
@@ -213,7 +216,7 @@ def _read_whole(
         if selecting is not None and selecting.selection is not None:
             selecting.selection.num_rows = base.num_rows
         row = 0
-        for group in base.row_groups(WholeFile(), context.batch_size):
+        for group in base.row_groups(WholeFile(), replace(context.batch_size, target_bytes=_DECODED_BYTES)):
             for batch in group.batches():
                 visitor.meet(BaseRows(batch, row))
                 if selecting is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ from penstock.reader.split.context import SplitContext
 from penstock.reader.split.emit import BatchFinisher
 from penstock.reader.split.partition_columns import PartitionConstants
 from penstock.reader.values.record_keys import RECORD_KEY
+
+_LOOKED_UP: Final = 1 << 16
+"""How many keys are looked up in a log at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,9 @@ class _Side:
         self.schema, size = context.schema, context.batch_size
         constants = PartitionConstants(context.scan, context.split, self.schema.table, self.schema.carried)
         self._finisher = BatchFinisher(context.scan, context.split, self.schema, constants, _no_origin)
-        winners = read_log(context) if context.split.logs else None
+        self._keys = keys
+        self._number_of: np.ndarray | None = None
+        winners = read_log(context, needed=self._touched_in) if context.split.logs else None
         self.fills_gaps = winners is not None and winners.filler is not None
         self.table = None if winners is None else winners.table
         spec = MergeSpec(
@@ -91,18 +96,41 @@ class _Side:
             batch_bytes=size.size_bytes,
         )
         self._merge = None if winners is None else Merge(winners, spec)
-        self._keys = keys
         self._rows: list[pa.RecordBatch] = []
         self._numbers: list[np.ndarray] = []
 
-    def staying(self, base: BaseRows, rows: np.ndarray) -> np.ndarray:
-        """Which of these rows of a base batch stay after the log is merged."""
-        if self.table is None or self._merge is None:
-            return np.ones(len(rows), bool)
-        matches = self.table.match_among(rows, base.batch.column(RECORD_KEY), base.numbers)
+    def _touched_in(self, table: RecordTable) -> np.ndarray | None:
+        """Which numbers of the log have one of the keys; None for all. Keeps the log's number of each key, unless keys
+        do not decide which rows a record matches."""
+        if table is self._keys:
+            return None
+        touched = np.zeros(table.count, bool)
+        if isinstance(table, PositionTable):
+            touched[_looked_up(table.keys, self._keys).rows] = True
+            return touched
+        found = _looked_up(self._keys.keys, table)
+        self._number_of = np.full(self._keys.count, -1, np.int64)
+        self._number_of[found.rows] = found.numbers
+        touched[found.numbers] = True
+        return touched
+
+    def staying(self, base: BaseRows, touched: Matches) -> np.ndarray:
+        """Which of the touched rows of a base batch stay after the log is merged."""
+        if self._merge is None:
+            return np.ones(len(touched.rows), bool)
         staying = np.ones(base.batch.num_rows, bool)
-        staying[self._merge.meet(matches, base.batch)] = False
-        return np.asarray(staying[rows])
+        staying[self._merge.meet(self._matches(base, touched), base.batch)] = False
+        return np.asarray(staying[touched.rows])
+
+    def _matches(self, base: BaseRows, touched: Matches) -> Matches:
+        """The log's records that touched rows match."""
+        if isinstance(self.table, PositionTable):
+            return self.table.match_among(touched.rows, base.batch.column(RECORD_KEY), base.numbers)
+        if self._number_of is None:
+            return touched
+        numbers = self._number_of[touched.numbers]
+        known = numbers >= 0
+        return Matches(touched.rows[known], numbers[known])
 
     def add_base_rows(self, batch: pa.RecordBatch, touched: Matches, chosen: np.ndarray) -> None:
         """Adds the chosen rows of a base batch's touched rows."""
@@ -138,6 +166,15 @@ class _Side:
         self._numbers.append(numbers)
 
 
+def _looked_up(keys: pa.LargeStringArray, table: RecordTable) -> Matches:
+    """Which of the keys have a number in `table`, a table of keys."""
+    parts = [np.arange(first, min(first + _LOOKED_UP, len(keys))) for first in range(0, len(keys), _LOOKED_UP)]
+    found = [table.match(keys.take(pa.array(part)), 0) for part in parts]  # a slice may lie beyond 2 GiB
+    rows = [matches.rows + place * _LOOKED_UP for place, matches in enumerate(found)]
+    none = np.empty(0, np.int64)
+    return Matches(np.concatenate([none, *rows]), np.concatenate([none, *(matches.numbers for matches in found)]))
+
+
 @dataclass(frozen=True, slots=True)
 class _Sides:
     """Passes the rows of a base file to states (`base_rows.BaseVisitor`)."""
@@ -154,7 +191,7 @@ class _Sides:
 
     def meet(self, rows: BaseRows) -> None:
         touched = self.keys.match(rows.batch.column(RECORD_KEY), 0)
-        staying = [side.staying(rows, touched.rows) for side in self.sides]
+        staying = [side.staying(rows, touched) for side in self.sides]
         in_all = np.logical_and.reduce(staying) if self.only_differing else np.zeros(len(touched.rows), bool)
         for side, stay in zip(self.sides, staying, strict=True):
             side.add_base_rows(rows.batch, touched, stay & ~in_all)

@@ -27,7 +27,7 @@ from penstock.proto.model.splits import (
 )
 from penstock.reader.cdc.base_rows import SharedBases
 from penstock.reader.cdc.images import ImageStyle
-from penstock.reader.log.scanner import read_log
+from penstock.reader.log.scanner import read_log_keys
 from penstock.reader.merge.keys import RecordTable
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.emit import SplitBatch
@@ -142,8 +142,7 @@ class States:
     def touched(self, files: SliceFiles) -> RecordTable | None:
         """The keys of the log records that the step's instant wrote, deletes included; None if there are none."""
         log_alone = replace(files, base=None, base_instant="")
-        winners = read_log(self.slice_context(log_alone, self.own_scan([RECORD_KEY])))
-        return None if winners is None else winners.table
+        return read_log_keys(self.slice_context(log_alone, self.own_scan([RECORD_KEY])))
 
     @property
     def _rank(self) -> int:

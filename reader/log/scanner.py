@@ -7,8 +7,9 @@ returns, no raw bytes are held.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,11 +17,12 @@ import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, PenstockError
 from penstock.proto.model.splits import CustomMerge, EventTimeOrdering, WholeRecords
-from penstock.proto.value_classes import dataclass
 from penstock.reader.log.block_decoder import BlockDecoder, BlockRecords, compiled_decoder
 from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.counted import counted_blocks
+from penstock.reader.log.decided import DecidedLog, NeededNumbers
 from penstock.reader.log.file_bytes import HELD_BYTES, LogFiles
+from penstock.reader.log.first_pass import DataBlock, FirstPass
 from penstock.reader.log.record_positions import usable_positions
 from penstock.reader.merge.chains import Chains, chains
 from penstock.reader.merge.filling import EarlyGaps, Filler, filled_rows
@@ -54,54 +56,46 @@ _FILL_MODES: Final = 9
 """The first table version with partial update modes. Below it payload classes fill gaps."""
 
 
-@dataclass(slots=True)
-class _FirstPass:
-    """The result of the first pass, in arrival order: the values that decide, record by record."""
-
-    keys: list[pa.Array] = field(default_factory=list)
-    kinds: list[np.ndarray] = field(default_factory=list)
-    ordering: list[Sequence[pa.Array]] = field(default_factory=list)
-    rows: list[pa.RecordBatch] = field(default_factory=list)
-    data_blocks: list[_DataBlock] = field(default_factory=list)
-    records: int = 0
-    block_records: list[int] = field(default_factory=list)
-
-    def add(self, keys: pa.Array, kinds: np.ndarray, ordering: Sequence[pa.Array]) -> None:
-        self.keys.append(keys)
-        self.kinds.append(kinds)
-        self.ordering.append(ordering)
-        self.records += len(keys)
-
-
-@dataclass(frozen=True, slots=True)
-class _DataBlock:
-    """A data block, and the arrival number of its first record."""
-
-    records: BlockRecords
-    first: int
-
-
-def read_log(context: SplitContext, *, held_bytes: int = HELD_BYTES) -> LogWinners | None:
+def read_log(
+    context: SplitContext, *, held_bytes: int = HELD_BYTES, needed: NeededNumbers = lambda _: None
+) -> LogWinners | None:
     """The winners of a split's logs, as rows with the columns `schema.stored`; None if no record counts.
 
-    Gaps that lose no record are counted in the report. `held_bytes` is that of `LogFiles`. CorruptBlock for other
-    damage, CorruptFile for a log that is gone or cut off, OutOfMemory for a block of too many bytes: each
-    names table, file and block.
+    Gaps that lose no record are counted in the report. `held_bytes` is that of `LogFiles`. Numbers that are not
+    `needed` count as deletes: their rows are not decoded. CorruptBlock for other damage, CorruptFile for a log that is
+    gone or cut off, OutOfMemory for a block of too many bytes: each names table, file and block.
     """
     shared = context.shared_log
-    files = LogFiles(context.storage, context.split.logs, context.scan.table, held_bytes, shared)
+    with _opened(context, held_bytes) as (reader, blocks):
+        if shared is None:
+            decided = reader.decided(blocks)
+        else:
+            state = context.split.base, context.split.base_instant, context.schema.stored, _places(blocks)
+            decided = shared.winners(state, lambda: reader.decided(blocks))
+        return None if decided is None else reader.winners(decided, needed)
+
+
+def read_log_keys(context: SplitContext) -> RecordTable | None:
+    """The keys of all records of a split's logs, deletes included; None if no record counts. Errors as for `read_log`
+    of a split without a base file."""
+    with _opened(context, HELD_BYTES) as (reader, blocks):
+        return reader.keys(blocks)
+
+
+@contextmanager
+def _opened(context: SplitContext, held_bytes: int) -> Iterator[tuple[_LogReader, Sequence[CountedBlock]]]:
+    files = LogFiles(context.storage, context.split.logs, context.scan.table, held_bytes, context.shared_log)
     try:
         with context.tally.phase("open"):
             blocks = counted_blocks(files, context)
         context.tally.log_blocks += len(blocks)
-        reader = _LogReader(files, context)
-        if shared is None:
-            return reader.winners(blocks)
-        places = tuple((counted.place.file, counted.block.offset) for counted in blocks)
-        state = context.split.base, context.split.base_instant, context.schema.stored, places
-        return shared.winners(state, lambda: reader.winners(blocks))
+        yield _LogReader(files, context), blocks
     finally:
         files.release()
+
+
+def _places(blocks: Sequence[CountedBlock]) -> Hashable:
+    return tuple((counted.place.file, counted.block.offset) for counted in blocks)
 
 
 class _LogReader:
@@ -113,7 +107,18 @@ class _LogReader:
         self._blocks = BlockDecoder(files, context)
         self._marks_held = False
 
-    def winners(self, blocks: Sequence[CountedBlock]) -> LogWinners | None:
+    def keys(self, blocks: Sequence[CountedBlock]) -> RecordTable | None:
+        with self._context.tally.phase("log_decode"):
+            first_pass = self._first_pass(blocks, self._schema.log_merge_columns, keep_rows=False)
+        with self._context.tally.phase("build"):
+            return self._numbered(blocks, first_pass)[0] if first_pass.records else None
+
+    def winners(self, decided: DecidedLog, needed: NeededNumbers) -> LogWinners:
+        numbers = needed(decided.winners.table)
+        with self._context.tally.phase("log_decode"):
+            return decided.with_rows(numbers, self._decode_winners, self._schema.pass_through)
+
+    def decided(self, blocks: Sequence[CountedBlock]) -> DecidedLog | None:
         tally = self._context.tally
         filler = self._filler(blocks)
         sizes = [counted.block.content_end - counted.block.content_start for counted in blocks]
@@ -134,7 +139,7 @@ class _LogReader:
             table, numbers = self._numbered(blocks, first_pass)
             kinds = np.concatenate(first_pass.kinds)
         if isinstance(self._scan.merge, CustomMerge):
-            return self._merged_by_function(blocks, first_pass, kinds, one_pass, table, numbers)
+            return DecidedLog(self._merged_by_function(blocks, first_pass, kinds, one_pass, table, numbers))
         with tally.phase("build"):
             ordering = self._ordering(first_pass)
             deciding = self._scan.merge, numbers, table.count, kinds, None if ordering is None else ordering.ranks()
@@ -144,9 +149,12 @@ class _LogReader:
             data = kinds[winning] == RecordKind.DATA
             arrivals = np.sort(winning[data])
             row_of = np.where(data, np.searchsorted(arrivals, winning), -1)
+        is_later = not one_pass and filler is None
         with tally.phase("log_decode"):
-            rows = self._filled_rows(first_pass, kinds, arrivals, one_pass, chained, filler)
-        return LogWinners(
+            rows = (
+                LogRows(()) if is_later else self._filled_rows(first_pass, kinds, arrivals, one_pass, chained, filler)
+            )
+        winners = LogWinners(
             table=table,
             kinds=kinds[winning],
             ordering=None if ordering is None else ordering.take(winning),
@@ -155,11 +163,12 @@ class _LogReader:
             folded=folded,
             filler=filler,
         )
+        return DecidedLog(winners, (first_pass.data_blocks, arrivals) if is_later else None)
 
     def _merged_by_function(
         self,
         blocks: Sequence[CountedBlock],
-        first_pass: _FirstPass,
+        first_pass: FirstPass,
         kinds: np.ndarray,
         one_pass: bool,
         table: RecordTable,
@@ -206,13 +215,13 @@ class _LogReader:
         self._marks_held = True
         return Filler(columns=self._schema.stored, gaps=absent, last_writer=False, from_newer=True)
 
-    def _early_gaps(self, first_pass: _FirstPass) -> EarlyGaps:
+    def _early_gaps(self, first_pass: FirstPass) -> EarlyGaps:
         """Before its first partial block Hudi fills by the table's mode; from there on only values that a record does
         not hold."""
         first = next(block.first for block in first_pass.data_blocks if block.records.counted.block.header.is_partial)
         return EarlyGaps(gaps_of(self._scan, self._schema.record), first)
 
-    def _numbered(self, blocks: Sequence[CountedBlock], first_pass: _FirstPass) -> tuple[RecordTable, np.ndarray]:
+    def _numbered(self, blocks: Sequence[CountedBlock], first_pass: FirstPass) -> tuple[RecordTable, np.ndarray]:
         """Matches by position if Hudi does (every block has positions for this base file), else by key. The rows only
         differ if the base has a key twice."""
         if self._split.base is not None:
@@ -220,10 +229,13 @@ class _LogReader:
             if positions is not None:
                 where = f"table {self._scan.table}: base file {self._split.base.path}"
                 return number_positions(positions, first_pass.keys, where)
-        return number_keys(first_pass.keys, compiled=self._context.options.matching)
+        shared, compiled = self._context.shared_log, self._context.options.matching
+        if shared is None:
+            return number_keys(first_pass.keys, compiled=compiled)
+        return shared.numbered(_places(blocks), lambda: number_keys(first_pass.keys, compiled=compiled))
 
-    def _first_pass(self, blocks: Iterable[CountedBlock], columns: tuple[str, ...], *, keep_rows: bool) -> _FirstPass:
-        first_pass = _FirstPass()
+    def _first_pass(self, blocks: Iterable[CountedBlock], columns: tuple[str, ...], *, keep_rows: bool) -> FirstPass:
+        first_pass = FirstPass()
         pending: list[BlockRecords] = []
         for counted in blocks:
             if counted.block.kind is BlockKind.DELETE:
@@ -242,7 +254,7 @@ class _LogReader:
                 self._add_data(pending, first_pass, columns, keep_rows)  # an error of an earlier block comes first
                 raise
             first = first_pass.records + sum(len(other.begin) for other in pending)
-            first_pass.data_blocks.append(_DataBlock(block, first))
+            first_pass.data_blocks.append(DataBlock(block, first))
             first_pass.block_records.append(len(block.begin))
             pending.append(block)
             if counted.block.kind is not BlockKind.AVRO_DATA or len(pending) >= _PENDING_BLOCKS:
@@ -251,7 +263,7 @@ class _LogReader:
         self._add_data(pending, first_pass, columns, keep_rows)
         return first_pass
 
-    def _add_deletes(self, counted: CountedBlock, first_pass: _FirstPass) -> None:
+    def _add_deletes(self, counted: CountedBlock, first_pass: FirstPass) -> None:
         from penstock.table.log.delete_list import decode_delete_list  # late: many logs have no deletes
         from penstock.table.log.deletes import decode_deletes
 
@@ -282,7 +294,7 @@ class _LogReader:
                 check_same_type(writer, ordering, str(counted.place))
 
     def _add_data(
-        self, blocks: Sequence[BlockRecords], first_pass: _FirstPass, columns: tuple[str, ...], keep_rows: bool
+        self, blocks: Sequence[BlockRecords], first_pass: FirstPass, columns: tuple[str, ...], keep_rows: bool
     ) -> None:
         for counted, batch in self._blocks.decode_all(blocks, columns):
             try:
@@ -317,7 +329,7 @@ class _LogReader:
         kinds[marked & default] = RecordKind.DEFAULT_DELETE
         return kinds
 
-    def _ordering(self, first_pass: _FirstPass) -> OrderingTuples | None:
+    def _ordering(self, first_pass: FirstPass) -> OrderingTuples | None:
         if not self._schema.ordering:
             return None
         columns = zip(self._schema.ordering.types, zip(*first_pass.ordering, strict=True), strict=True)
@@ -325,7 +337,7 @@ class _LogReader:
 
     def _filled_rows(
         self,
-        first_pass: _FirstPass,
+        first_pass: FirstPass,
         kinds: np.ndarray,
         tops: np.ndarray,
         one_pass: bool,
@@ -340,7 +352,7 @@ class _LogReader:
 
     def _rows(
         self,
-        first_pass: _FirstPass,
+        first_pass: FirstPass,
         kinds: np.ndarray,
         arrivals: np.ndarray,
         one_pass: bool,
@@ -355,14 +367,14 @@ class _LogReader:
         among_data = np.cumsum(self._is_decoded(first_pass, kinds)) - 1
         return LogRows(rows.take(among_data[arrivals], len(arrivals), 1 << 62), may_be_encoded)
 
-    def _is_decoded(self, first_pass: _FirstPass, kinds: np.ndarray) -> np.ndarray:
+    def _is_decoded(self, first_pass: FirstPass, kinds: np.ndarray) -> np.ndarray:
         """Which records came from data blocks, those with a delete marker included."""
         decoded = np.zeros(len(kinds), bool)
         for block in first_pass.data_blocks:
             decoded[block.first : block.first + len(block.records.begin)] = True
         return decoded
 
-    def _decode_winners(self, blocks: Sequence[_DataBlock], arrivals: np.ndarray) -> Iterator[pa.RecordBatch]:
+    def _decode_winners(self, blocks: Sequence[DataBlock], arrivals: np.ndarray) -> Iterator[pa.RecordBatch]:
         winning = []
         for block in blocks:
             records = block.records

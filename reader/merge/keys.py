@@ -68,13 +68,6 @@ class RecordTable(Protocol):
         beginning with row `first_row`."""
         ...
 
-    def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
-        """The matches of `rows` alone, ascending places in `keys`: these are all base rows with some chosen keys.
-
-        `base_rows` are the rows of the base file that `keys` are those of: the first of consecutive rows, or the number
-        of each row, ascending."""
-        ...
-
 
 def number_positions(
     positions: Sequence[np.ndarray], keys: Sequence[pa.Array], where: str
@@ -152,10 +145,6 @@ class CompiledKeys:
         count = self._find(offsets, data, _SEEDS, self._keep, self._slots, self._bloom, *known, codes, rows, numbers)
         return Matches(rows[:count].copy(), numbers[:count].copy())
 
-    def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
-        matches = self.match(pc.take(keys, arrow_array(rows)), 0)
-        return Matches(rows[matches.rows], matches.numbers)
-
 
 class ArrowKeys:
     """`RecordTable` by Arrow's `index_in`, which builds its table again for every call."""
@@ -172,10 +161,6 @@ class ArrowKeys:
         places = pc.index_in(pc.cast(keys, pa.large_string()), value_set=self.keys)
         rows = np.flatnonzero(numpy_array(pc.is_valid(places)))
         return Matches(rows, numpy_array(pc.take(places, arrow_array(rows))).astype(np.int64))
-
-    def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
-        matches = self.match(pc.take(keys, arrow_array(rows)), 0)
-        return Matches(rows[matches.rows], matches.numbers)
 
 
 class ChosenKeys:
@@ -196,9 +181,6 @@ class ChosenKeys:
 
     def match(self, keys: pa.Array, first_row: int) -> Matches:
         return self._chosen(len(keys)).match(keys, first_row)
-
-    def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
-        return self._chosen(len(rows)).match_among(rows, keys, base_rows)
 
     def _chosen(self, looked_up: int) -> RecordTable:
         if self._choice is not None and self._choice.for_keys(self.count, looked_up):
@@ -234,6 +216,10 @@ class PositionTable:
         return self._checked(matches, keys, first_row, first_row + len(keys) - 1)
 
     def match_among(self, rows: np.ndarray, keys: pa.Array, base_rows: int | np.ndarray) -> Matches:
+        """The matches of `rows` alone, ascending places in `keys`: these are all base rows with some chosen keys.
+
+        `base_rows` are the rows of the base file that `keys` are those of: the first of consecutive rows, or the number
+        of each row, ascending."""
         if isinstance(base_rows, np.ndarray):
             numbers = np.flatnonzero(np.isin(self._positions, base_rows, assume_unique=True))
             places = np.searchsorted(base_rows, self._positions[numbers])

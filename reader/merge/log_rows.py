@@ -48,7 +48,14 @@ class LogRows:
         for chunk, start, first, last in zip(self._chunks, self._starts, edges, edges[1:], strict=False):
             step = rows_within(chunk, batch_rows, batch_bytes)
             for begin in range(int(first), int(last), step):
-                yield pc.take(chunk, arrow_array(rows[begin : min(begin + step, int(last))] - start))
+                yield _rows_at(chunk, rows[begin : min(begin + step, int(last))] - start)
+
+
+def _rows_at(batch: pa.RecordBatch, rows: np.ndarray) -> pa.RecordBatch:
+    """The rows at these ascending places; a slice if they are adjacent."""
+    if int(rows[-1] - rows[0]) == len(rows) - 1 and (np.diff(rows) == 1).all():
+        return batch.slice(int(rows[0]), len(rows))
+    return pc.take(batch, arrow_array(rows))
 
 
 def rows_within(batch: pa.RecordBatch, most_rows: int, most_bytes: int) -> int:

@@ -44,11 +44,13 @@ class BatchSize:
     """The most rows."""
     size_bytes: int
     """About the most bytes."""
+    target_bytes: int = _TARGET_BYTES
+    """How many bytes to decode at once, if those are more than `TARGET_ROWS` rows."""
 
     def rows_of(self, row_bytes: int) -> int:
         """How many rows of this size to decode at once; at least 1."""
         row_bytes = max(1, row_bytes)
-        return max(1, min(self.rows, self.size_bytes // row_bytes, max(TARGET_ROWS, _TARGET_BYTES // row_bytes)))
+        return max(1, min(self.rows, self.size_bytes // row_bytes, max(TARGET_ROWS, self.target_bytes // row_bytes)))
 
 
 KeysOf = Callable[[Origin], pa.Array]

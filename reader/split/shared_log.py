@@ -18,6 +18,7 @@ from penstock.proto.model.files import FileRef
 from penstock.table.arrow_arrays import arrow_array
 
 _Winners = TypeVar("_Winners")
+_Numbered = TypeVar("_Numbered")
 
 SHARED_BYTES: Final = 64 << 20
 """The most bytes of files, and the most bytes of decoded blocks, that are kept."""
@@ -32,6 +33,7 @@ class SharedLog:
         self._files: dict[FileRef, pa.Buffer] = {}
         self._blocks: dict[Hashable, list[pa.RecordBatch] | None] = {}
         self._winners: dict[Hashable, Any] = {}
+        self._numbered: tuple[Hashable, Any] | None = None
         self._bounds: dict[Hashable, tuple[np.ndarray, np.ndarray]] = {}
         self._file_bytes = self._block_bytes = most_bytes
 
@@ -73,6 +75,13 @@ class SharedLog:
             self._winners[state] = fold()
         winners: _Winners = self._winners[state]
         return winners
+
+    def numbered(self, blocks: Hashable, number: Callable[[], _Numbered]) -> _Numbered:
+        """The numbered keys of these blocks, numbered once if the last call was for the same blocks."""
+        if self._numbered is None or self._numbered[0] != blocks:
+            self._numbered = blocks, number()
+        numbered: _Numbered = self._numbered[1]
+        return numbered
 
     def _fitting(self, decode: Callable[[], Iterable[pa.RecordBatch]]) -> list[pa.RecordBatch] | None:
         batches, size = [], 0

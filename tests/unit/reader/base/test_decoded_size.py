@@ -118,6 +118,22 @@ def test_repeated_values_take_no_more_memory_than_a_few_batches(tmp_path: pathli
     assert peak < 12 * MIB, "decoded at once they are 50 MiB"
 
 
+@pytest.mark.parametrize(
+    ("length", "name", "is_encoded"), [(20, "text", True), (300, "text", False), (20, "key", False)]
+)
+def test_text_that_is_read_as_indices_remains_so(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, length: int, name: str, is_encoded: bool
+) -> None:
+    """If the caller takes indices and the values are short, also where too many values are known to encode the column
+    in the whole file."""
+    monkeypatch.setattr(decoded_size, "_COLUMN_BYTES", 1024)
+    texts = [f"{number % 500}".rjust(length) for number in range(3000)]
+    ref = write(tmp_path, pa.table({name: pa.array([None, *texts])}))
+    batches = list(read(tmp_path, ref, [name]))
+    assert {pa.types.is_dictionary(batch.schema.field(name).type) for batch in batches} == {is_encoded}
+    assert [text for batch in batches for text in batch.column(name).to_pylist()] == [None, *texts]
+
+
 def test_without_the_bound_the_same_read_takes_all_rows_at_once(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

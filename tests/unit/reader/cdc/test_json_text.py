@@ -216,6 +216,18 @@ def test_row_of_nothing_but_nulls() -> None:
     assert image_texts(Images(batch, record, ImageStyle.LOGGED))[0].as_py() == '{"c0": null, "c1": null}'
 
 
+@pytest.mark.parametrize("special", ['"', "\\", "\x00", "\x1f", " ", "é"])
+def test_one_text_to_escape_among_many(special: str) -> None:
+    """A column without such a text is measured in another way."""
+    record = RecordSchema("row", record_of([Primitive("string"), Primitive("string")]), "")
+    texts = [f"{number} plain" for number in range(100)]
+    for place in (0, 50, 99):
+        changed = [*texts[:place], f"x{special}y", *texts[place + 1 :]]
+        batch = pa.RecordBatch.from_arrays([pa.array(texts), pa.array(changed)], names=["c0", "c1"])
+        expected = [{"c0": text, "c1": other} for text, other in zip(texts, changed, strict=True)]
+        assert [json.loads(text) for text in image_texts(Images(batch, record)).to_pylist()] == expected
+
+
 JAVA = {
     pa.float64(): {
         2e23: "1.9999999999999998E23",

@@ -19,7 +19,8 @@ from penstock.proto.model.changes import ChangeFormat, ChangeSource, ComparedSta
 from penstock.proto.model.files import FileRef, SliceFiles
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering, FillNulls
 from penstock.reader.base.file import BaseFile
-from penstock.reader.cdc import base_rows
+from penstock.reader.cdc import base_rows, state_rows
+from penstock.reader.log import scanner
 from penstock.reader.log.file_bytes import LogFiles
 from penstock.reader.read_split import ReadOptions
 from penstock.reader.split import shared_log
@@ -48,10 +49,12 @@ def row(number: int, place: int, key: str, v: int | None, ts: int | None) -> dic
 
 
 @contextmanager
-def limited(rows: int, log: int) -> Iterator[None]:
-    """With these most bytes of selected rows, and of shared parts of logs."""
+def limited(rows: int, log: int, one_pass: int = scanner.ONE_PASS_BYTES) -> Iterator[None]:
+    """With these most bytes of selected rows, of shared parts of logs, and of a log that is decoded in one pass."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base_rows, "SELECTION_BYTES", rows)
+        patch.setattr(state_rows, "_LOOKED_UP", 2)
+        patch.setattr(scanner, "ONE_PASS_BYTES", one_pass)
         patch.setattr(shared_log.SharedLog.__init__, "__defaults__", (log,))
         yield
 
@@ -135,7 +138,7 @@ def commit_of(*upserts: Any, **more: Any) -> dict[str, Any]:
     merge=st.sampled_from([CommitTimeOrdering(), EventTimeOrdering(("ts",))]),
     fills=st.sampled_from([False, False, True]),
     positions=st.booleans(),
-    limits=st.tuples(LIMITS, LIMITS),
+    limits=st.tuples(LIMITS, LIMITS, st.sampled_from([0, scanner.ONE_PASS_BYTES])),
     options=st.builds(ReadOptions, batch_rows=st.sampled_from([1, 3, 32768]), compiled=st.booleans()),
     form=st.sampled_from(ChangeFormat),
 )
@@ -150,7 +153,7 @@ def commit_of(*upserts: Any, **more: Any) -> dict[str, Any]:
     merge=EventTimeOrdering(("ts",)),
     fills=False,
     positions=False,
-    limits=(1 << 20, 1 << 20),
+    limits=(1 << 20, 1 << 20, 0),
     options=ReadOptions(),
     form=ChangeFormat.ROWS,
 )
@@ -160,7 +163,7 @@ def test_steps_together_are_the_steps_one_at_a_time(
     merge: Any,
     fills: bool,
     positions: bool,
-    limits: tuple[int, int],
+    limits: tuple[int, int, int],
     options: ReadOptions,
     form: ChangeFormat,
 ) -> None:
@@ -186,7 +189,7 @@ LOGGED = {
     mode=st.sampled_from(sorted(LOGGED)),
     with_logs=st.booleans(),
     blocks=st.integers(1, 2),
-    limits=st.tuples(LIMITS, LIMITS),
+    limits=st.tuples(LIMITS, LIMITS, st.sampled_from([0, scanner.ONE_PASS_BYTES])),
     compiled=st.booleans(),
     form=st.sampled_from(ChangeFormat),
 )
@@ -195,7 +198,7 @@ def test_logged_changes_whose_rows_are_looked_up(
     mode: str,
     with_logs: bool,
     blocks: int,
-    limits: tuple[int, int],
+    limits: tuple[int, int, int],
     compiled: bool,
     form: ChangeFormat,
 ) -> None:

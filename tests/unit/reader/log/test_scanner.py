@@ -8,6 +8,7 @@ import weakref
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -16,6 +17,7 @@ from penstock.proto.model.splits import EventTimeOrdering, FileRef, Scan
 from penstock.reader.log import file_bytes, scanner
 from penstock.reader.log.file_bytes import LogFiles
 from penstock.reader.log.scanner import read_log
+from penstock.reader.merge.fold import RecordKind
 from penstock.reader.merge.stream import LogWinners
 from penstock.reader.split.context import SplitContext
 from penstock.reader.split.read_schema import read_schema_of
@@ -91,6 +93,28 @@ class CountingStorage:
 
     def file_info(self, path: str) -> FileInfo | None:
         return self._storage.file_info(path)
+
+
+@pytest.mark.parametrize("one_pass_bytes", [0, 1 << 20])
+@pytest.mark.parametrize(("needed", "rows"), [("ac", ["a", "c"]), ("b", ["b"]), ("", []), ("abc", ["a", "b", "c"])])
+def test_rows_of_needed_keys_alone(
+    folder: SliceFolder, monkeypatch: pytest.MonkeyPatch, one_pass_bytes: int, needed: str, rows: list[str]
+) -> None:
+    """The other keys count as deleted; a key that is deleted remains so."""
+    monkeypatch.setattr(scanner, "ONE_PASS_BYTES", one_pass_bytes)
+    folder.write_log(
+        data(folder, "1", row("a", 1, "a"), row("b", 1, "old"), row("c", 1, "c"), row("d", 2, deleted=True))
+    )
+    folder.write_log(data(folder, "2", row("b", 2, "b")))
+    scan = folder.scan()
+    context = context_of(folder, scan, open_storage(scan.base_path))
+    result = read_log(context, needed=lambda table: np.array([key in needed for key in table.keys.to_pylist()]))
+    assert result is not None
+    taken = [text for batch in result.rows.batches() for text in batch["v"].to_pylist()]
+    assert sorted(taken) == rows
+    for key, kind, place in zip(result.table.keys.to_pylist(), result.kinds, result.row_of, strict=True):
+        assert bool(kind == RecordKind.DATA) is (key in rows)
+        assert (taken[place] if place >= 0 else None) == (key if key in rows else None)
 
 
 @pytest.mark.parametrize(("held_bytes", "opened"), [(1 << 20, 2), (0, 5)])

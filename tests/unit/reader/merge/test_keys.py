@@ -49,8 +49,6 @@ def test_table_begins_with_arrow_functions_and_goes_on_with_the_kernel() -> None
         matches, wanted = table.match(base, 7), expected.match(base, 7)
         assert (matches.rows.tolist(), matches.numbers.tolist()) == (wanted.rows.tolist(), wanted.numbers.tolist())
         assert table.prefers_row_groups is row_groups
-    rows = np.array([0, 9])
-    assert table.match_among(rows, base, 7).numbers.tolist() == expected.match_among(rows, base, 7).numbers.tolist()
     assert asked == [(100, 0), (70, 20), (70, 20)]
 
 
@@ -66,13 +64,6 @@ def test_sliced_and_large_log_keys() -> None:
         table, numbers = number_keys([keys], compiled=compiled)
         assert numbers.tolist() == [0, 1, 0]
         assert table.match(pa.array(["b", "x", "a"], pa.large_string()), 0).numbers.tolist() == [1, 0]
-
-
-@pytest.mark.parametrize("compiled", [True, False])
-def test_matches_among_rows_are_those_of_these_rows(compiled: bool) -> None:
-    table, _ = number_keys([pa.array(["c", "a", "e"])], compiled=compiled)
-    matches = table.match_among(np.array([0, 1, 4]), pa.array(["a", "b", "c", "d", "e"]), 9)
-    assert (matches.rows.tolist(), matches.numbers.tolist()) == ([0, 4], [1, 2])
 
 
 def test_matches_among_rows_by_position() -> None:

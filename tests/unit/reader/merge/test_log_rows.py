@@ -47,6 +47,15 @@ def test_wide_rows_make_small_batches() -> None:
     assert all(batch.num_rows <= 10 for batch in LogRows([wide]).take(np.arange(100), 1 << 20, 10_000))
 
 
+@pytest.mark.parametrize(("places", "is_slice"), [([1, 2, 3], True), ([1, 1, 3], False), ([0, 2], False)])
+def test_adjacent_rows_are_not_copied(places: list[int], is_slice: bool) -> None:
+    held = batches([5])
+    (taken,) = LogRows(held).take(np.array(places), 10, 1 << 20)
+    assert taken["v"].to_pylist() == places
+    same = taken["v"].buffers()[1].address == held[0]["v"].buffers()[1].address
+    assert same is is_slice
+
+
 @pytest.mark.parametrize("expected", [[-1], [3]])
 def test_rows_that_are_not_there_are_our_own_bug(expected: list[int]) -> None:
     with pytest.raises(InvariantViolation):

@@ -48,6 +48,16 @@ def test_block_that_cannot_be_decoded_whole_is_not_shared() -> None:
     assert SharedLog().records("block", Source(BATCH, error=True)) is None
 
 
+def test_keys_of_the_same_blocks_are_numbered_once() -> None:
+    shared, calls = SharedLog(), []
+
+    def number() -> int:
+        calls.append(1)
+        return len(calls)
+
+    assert [shared.numbered(blocks, number) for blocks in ("a", "a", "b", "a", "a")] == [1, 1, 2, 3, 3]
+
+
 def test_bounds_are_found_again_if_they_do_not_fit() -> None:
     calls = []
 
