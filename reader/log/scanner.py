@@ -70,7 +70,8 @@ def read_log(
         if shared is None:
             decided = reader.decided(blocks)
         else:
-            state = context.split.base, context.split.base_instant, context.schema.stored, _places(blocks)
+            files = tuple(counted.log for counted in blocks)  # rows that are decoded later are read from them
+            state = context.split.base, context.split.base_instant, context.schema.stored, _places(blocks), files
             decided = shared.winners(state, lambda: reader.decided(blocks))
         return None if decided is None else reader.winners(decided, needed)
 
@@ -151,9 +152,8 @@ class _LogReader:
             row_of = np.where(data, np.searchsorted(arrivals, winning), -1)
         is_later = not one_pass and filler is None
         with tally.phase("log_decode"):
-            rows = (
-                LogRows(()) if is_later else self._filled_rows(first_pass, kinds, arrivals, one_pass, chained, filler)
-            )
+            decoding = first_pass, kinds, arrivals, one_pass, chained, filler
+            rows = LogRows(()) if is_later else self._filled_rows(*decoding)
         winners = LogWinners(
             table=table,
             kinds=kinds[winning],

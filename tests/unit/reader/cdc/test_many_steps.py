@@ -318,6 +318,29 @@ class TestReads:
             folder.read(*steps[1:], known=[1])
         assert {count for name, count in counts.items() if ".parquet" in name} == {len(UPDATES)}
 
+    def test_a_state_is_not_shared_with_one_of_other_logs(self, tmp_path: pathlib.Path) -> None:
+        """The same blocks count in both, but their file is the second log of the later state: the first is of an
+        instant that is not visible, and as long."""
+        folder = ChangeFolder(tmp_path, FIELDS)
+        base = folder.base(1, [row(1, place, key, 1, 0) for place, key in enumerate("ab")])
+        hidden, third, fourth = (
+            folder.log(number, slice_writer.data_block(folder.avro, [row(number, 0, key, number, 0)], instant(number)))
+            for number, key in ((2, "a"), (3, "a"), (4, "a"))
+        )
+        assert hidden.size_bytes == third.size_bytes
+
+        def state(*logs: FileRef) -> SliceFiles:
+            return SliceFiles(base.base, base.base_instant, logs)
+
+        steps: Steps = [
+            (3, ComparedStates(state(), state(third))),
+            (4, ComparedStates(state(hidden, third), state(hidden, third, fourth))),
+        ]
+        known = [1, 3, 4]
+        expected = pa.concat_tables([folder.read(step, known=known) for step in steps])
+        with limited(0, 0, 0):
+            assert folder.read(*steps, known=known).equals(expected)
+
     def test_fewer_steps_share_rows_that_do_not_fit(self, tmp_path: pathlib.Path) -> None:
         folder = ChangeFolder(tmp_path, FIELDS)
         steps = steps_of(folder, [(key, 1, 0) for key in "abcdef"], UPDATES, positions=False)
