@@ -28,8 +28,11 @@ else:
             types = [str(type_) for type_ in own.get("__annotations__", {}).values()]
             has_variables = any("InitVar" in type_ or "KW_ONLY" in type_ for type_ in types)
             is_derived = any(vars(base).get("__slots__") or _FIELDS in vars(base) for base in cls.__mro__[1:-1])
-            own_setter = not own.keys().isdisjoint(("__setattr__", "__delattr__"))
-            if is_derived or has_variables or own_setter or order or not slots or settings.get("unsafe_hash"):
+            own_members = not own.keys().isdisjoint(("__setattr__", "__delattr__", "__slots__"))
+            fields = own.keys() & own.get("__annotations__", {}).keys()
+            is_refused = any(type(own[name]).__hash__ is None for name in fields)  # such as a default of []
+            special = has_variables or own_members or is_refused
+            if is_derived or special or order or not slots or settings.get("unsafe_hash"):
                 return dataclasses.dataclass(slots=slots, order=order, **settings)(cls)
             return _Methods(cls, settings).made
 
@@ -43,6 +46,7 @@ _MISSING: Final = type(dataclasses.MISSING)
 """By type: a class that was pickled by value has another object of this type."""
 _FACTORY: Final = getattr(dataclasses, "_HAS_DEFAULT_FACTORY", object())
 """The default of an argument that a function makes; signatures show it as `<factory>`."""
+_CLASS_VARIABLES: Final = ("ClassVar", "typing.ClassVar")
 _UNCOMPILED_CALLS: Final = 8
 """So often `__init__` sets the fields one by one. Compiling it takes as long as 50 of these calls."""
 
@@ -53,7 +57,9 @@ class _Methods:
     def __init__(self, cls: type, settings: dict[str, bool]) -> None:
         own = dict(vars(cls))
         self.types: Final[dict[str, Any]] = own.get("__annotations__", {})
-        self.names: Final = tuple(name for name, type_ in self.types.items() if "ClassVar" not in str(type_))
+        self.names: Final = tuple(
+            name for name, type_ in self.types.items() if str(type_).partition("[")[0] not in _CLASS_VARIABLES
+        )
         self.defaults: Final[dict[str, Any]] = {name: own.pop(name) for name in self.names if name in own}
         self.settings: Final = settings
         self.is_frozen: Final = settings.get("frozen", False)
@@ -65,6 +71,7 @@ class _Methods:
         self.is_set_by_init: Final = not without
         """Whether `__init__` has an argument for each field."""
         self._calls = 0
+        self._standard: Final[dict[str, Any]] = {}
         self.made: Final[Any] = self._made(cls, own)
 
     def _made(self, cls: type, own: dict[str, Any]) -> type:
@@ -111,19 +118,17 @@ class _Methods:
         given = dict(zip(self.in_order, values, strict=False)) | named
         if not self.is_set_by_init or len(given) != len(values) + len(named):
             return False
-        for name in self.names:
-            if name not in given:
-                _, factory, default = self._default(name)
-                if not isinstance(factory, _MISSING):
-                    given[name] = factory()
-                elif isinstance(default, _MISSING):
-                    return False
-                else:
-                    given[name] = default
-        if len(given) != len(self.names):
+        missing = {name: self._default(name) for name in self.names if name not in given}
+        without_default = any(
+            isinstance(factory, _MISSING) and isinstance(value, _MISSING) for _, factory, value in missing.values()
+        )
+        if without_default or len(given) + len(missing) != len(self.names):
             return False
+        for name, (_, factory, value) in missing.items():
+            given[name] = value if isinstance(factory, _MISSING) else factory()
+        put = object.__setattr__ if self.is_frozen else setattr
         for name, value in given.items():
-            object.__setattr__(instance, name, value)
+            put(instance, name, value)
         if hasattr(self.made, "__post_init__"):
             instance.__post_init__()
         return True
@@ -137,12 +142,11 @@ class _Methods:
 
     def standard(self, name: str) -> Any:
         """The method as the standard decorator makes it, which the class has from now on."""
-        known = vars(self.made)[name]
-        if not hasattr(known, "is_late"):
-            return known  # another thread was here, or it was replaced
-        method = self._init() if name == "__init__" else vars(self.twin(name))[name]
-        setattr(self.made, name, method)
-        return method
+        if name not in self._standard:
+            self._standard[name] = self._init() if name == "__init__" else vars(self.twin(name))[name]
+            if hasattr(vars(self.made)[name], "is_late"):  # otherwise it was replaced
+                setattr(self.made, name, self._standard[name])
+        return self._standard[name]
 
     def _init(self) -> Any:
         """One function is compiled; the standard decorator makes none without those that freeze a class."""

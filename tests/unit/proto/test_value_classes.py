@@ -305,3 +305,51 @@ def test_a_copy_of_the_marker_of_a_missing_default_is_one() -> None:
     assert Copied(3).number == 3
     assert repr(Copied(3)).endswith(".Copied()")
     assert [item.default for item in dataclasses.fields(Copied)] == [dataclasses.MISSING]
+
+
+@pytest.mark.parametrize("decorator", [dataclasses.dataclass, value_classes.dataclass])
+def test_definitions_that_the_standard_decorator_refuses(decorator: Decorator) -> None:
+    with pytest.raises(ValueError, match="mutable default"):
+        decorator(slots=True)(type("Shared", (), {"__annotations__": {"a": "list"}, "a": []}))
+    with pytest.raises(TypeError, match="__slots__"):
+        decorator(slots=True)(type("Own", (), {"__annotations__": {"a": "int"}, "__slots__": ("a",)}))
+
+
+@pytest.mark.parametrize("decorator", [dataclasses.dataclass, value_classes.dataclass])
+def test_a_type_whose_name_begins_like_a_class_variable_is_one_of_a_field(decorator: Decorator) -> None:
+    made: Any = decorator(slots=True)(type("Named", (), {"__annotations__": {"a": "ClassVariable", "b": "ClassVar"}}))
+    assert [field.name for field in dataclasses.fields(made)] == ["a"]
+    assert made(1).a == 1
+
+
+@pytest.mark.parametrize("decorator", [dataclasses.dataclass, value_classes.dataclass])
+def test_a_subclass_with_its_own_setter_is_asked_at_each_call(decorator: Decorator) -> None:
+    made: Any = decorator(slots=True)(type("Base", (), {"__annotations__": {"a": "int"}}))
+    seen: list[tuple[str, int]] = []
+
+    class Derived(made):
+        def __setattr__(self, name: str, value: int) -> None:
+            seen.append((name, value))
+
+    for number in range(12):
+        Derived(number)
+    assert seen == [("a", number) for number in range(12)]
+
+
+@pytest.mark.parametrize("decorator", [dataclasses.dataclass, value_classes.dataclass])
+def test_a_wrapped_constructor_can_be_called_often(decorator: Decorator) -> None:
+    made: Any = decorator(slots=True, frozen=True)(type("Wrapped", (), {"__annotations__": {"a": "int"}}))
+    original = made.__init__
+    made.__init__ = lambda instance, a: original(instance, a)
+    assert [made(number).a for number in range(12)] == list(range(12))
+
+
+@pytest.mark.parametrize("decorator", [dataclasses.dataclass, value_classes.dataclass])
+def test_wrong_arguments_call_no_factory(decorator: Decorator) -> None:
+    calls: list[int] = []
+    value = dataclasses.field(default_factory=lambda: calls.append(1))
+    made: Any = decorator(slots=True)(type("Made", (), {"__annotations__": {"a": "int", "b": "object"}, "b": value}))
+    with pytest.raises(TypeError):
+        made()
+    made(1)
+    assert calls == [1]
