@@ -148,11 +148,12 @@ def open_folder(path: str, what: str = "table path") -> tuple[pafs.FileSystem, s
         return pafs.LocalFileSystem(), os.path.abspath(path)  # noqa: PTH100  keeps symbolic links, unlike resolve()
     redacted = redacted_uri(path)
     try:
-        filesystem, root = pafs.FileSystem.from_uri(uri)
         if uri_scheme(uri) in AZURE_SCHEMES:
             from penstock.table.storage.azure import open_account
 
-            filesystem = open_account(uri, os.environ, filesystem)
+            filesystem, root = open_account(uri, os.environ)
+        else:
+            filesystem, root = pafs.FileSystem.from_uri(uri)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
         reason = storage_detail(error, uri)
         raise ConfigurationError(f"{what} {redacted[:200]!r} cannot be opened: {reason}; {EXPECTED_PATH}") from None
