@@ -23,6 +23,7 @@ SIGNATURE_VARIABLE: Final = "AZURE_STORAGE_SAS_TOKEN"
 _BLOB_HOST: Final = ".blob.core.windows.net"
 _DFS_HOST: Final = ".dfs.core.windows.net"
 _KEY: Final = re.compile(r"[A-Za-z0-9+/]{20,200}={0,2}")
+_SIGNATURE: Final = re.compile(r"\??(?=(?:.*&)?sig=)[a-z]+=[^&;?#\s]+(?:&[a-z]+=[^&;?#\s]+)*")
 _NAME: Final = re.compile(r"[A-Za-z0-9._\-]*")
 _AUTHORITY: Final = re.compile(r"[A-Za-z0-9._\-]+(?::([0-9]{1,5}))?")
 _NO_HOST: Final = "Azure: expected a host, or HOST:PORT, and an account name, without other characters and without IPv6"
@@ -80,8 +81,8 @@ class AzureAccount:
 def open_account(uri: str, environment: Mapping[str, str]) -> tuple[pafs.FileSystem, str]:
     """The file system of a URI, with the key or signature that the environment has for its account, and the folder.
 
-    ConfigurationError as `AzureAccount.of`, for a malformed key, and for a token without TLS: the library ends its
-    process when it must send one without encryption. Other errors are those of pyarrow.
+    ConfigurationError as `AzureAccount.of`, for a malformed key or signature, and for a token without TLS: the library
+    ends its process when it must send one without encryption. Other errors are those of pyarrow.
     """
     account = AzureAccount.of(uri)
     opened, root = pafs.FileSystem.from_uri(uri)
@@ -118,6 +119,11 @@ def _secret(account: AzureAccount, environment: Mapping[str, str]) -> dict[str, 
         raise ConfigurationError(f"the environment variable {KEY_VARIABLE} is no key of Azure: expected base64")
     if key:
         return {"account_key": key}
+    if signature and _SIGNATURE.fullmatch(signature) is None:
+        raise ConfigurationError(
+            f"the environment variable {SIGNATURE_VARIABLE} is no shared access signature of Azure: expected "
+            "name=value&name=value, with sig and without a URL"
+        )
     return {"sas_token": f"?{signature.removeprefix('?')}"} if signature else {}
 
 

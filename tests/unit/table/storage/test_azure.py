@@ -96,6 +96,22 @@ def test_malformed_key_is_not_shown() -> None:
     assert "secret," not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "https://a.blob.core.windows.net/?sv=1&sig=secret", "sv=1&SIG=secret", "sv=1;sig=secret", "sv=1&sig=secret x",
+        "sv=1&si=secret",
+    ],
+)  # fmt: skip
+def test_malformed_signature_is_not_shown(signature: str) -> None:
+    with pytest.raises(ConfigurationError, match="AZURE_STORAGE_SAS_TOKEN is no shared access signature") as caught:
+        open_account(PLAIN, {"AZURE_STORAGE_SAS_TOKEN": signature})
+    assert "secret" not in str(caught.value)
+    accepted = {"AZURE_STORAGE_SAS_TOKEN": "?sv=1&se=2999-01-01T00:00:00Z&sig=a%2Bb/c="}
+    made = pafs.AzureFileSystem("account", sas_token=accepted["AZURE_STORAGE_SAS_TOKEN"])
+    assert open_account(PLAIN, accepted)[0] == made
+
+
 def test_token_is_not_sent_without_tls() -> None:
     with pytest.raises(ConfigurationError, match="other credentials are only sent over TLS"):
         open_account(LOCAL, {})
