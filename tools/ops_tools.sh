@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the tools of `make test-ops` into .cache/ops/bin, once: prometheus, promtool, helm, spin (which checks spec/),
 # versitygw, an S3 store, Azurite, a store of Azure, and libhdfs, the client of HDFS; into .venv the packages that check
-# Kubernetes manifests and the site. Go uses the caches of the user, so that a fresh clone reuses compiled packages. Without Go the S3 store is moto. If
-# a tool cannot be installed, prints what to install and exits with 2.
+# Kubernetes manifests and the site. Go uses the caches of the user, so that a fresh clone reuses compiled packages.
+# Without Go the S3 store is moto. If a tool cannot be installed, prints what to install and exits with 2.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,7 +34,8 @@ TEXT
 }
 
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+source=
+trap 'rm -rf "$log" "$source"' EXIT
 # A lower priority than Spark, which gives a Python worker ten seconds to start, and a higher one than the suites
 # without a JVM: otherwise the build of the store ends with them, and `make test-ops` runs after all other suites.
 quietly() { nice -n 5 "$@" >"$log" 2>&1; }
@@ -117,7 +118,8 @@ if ! [ -f "$hdfs/libhdfs.so" ]; then
     if [ -f "${HADOOP_HOME:-/none}/lib/native/libhdfs.so" ]; then
         cp "$HADOOP_HOME/lib/native/libhdfs.so" "$hdfs/"
     else
-        jdk=$(java -XshowSettings:properties -version 2>&1 | sed -n 's/ *java.home = //p')
+        jdk=$(java -XshowSettings:properties -version 2>&1 | sed -n 's/ *java.home = //p') \
+            || advice "java is missing: a JDK is needed to build libhdfs, or HADOOP_HOME."
         [ -f "$jdk/include/jni.h" ] || advice "$jdk has no include/jni.h: a JDK is needed to build libhdfs, or HADOOP_HOME."
         command -v cargo >/dev/null || advice "cargo is missing: the source of libhdfs is a package of it; or set HADOOP_HOME."
         source=$(mktemp -d)
@@ -126,9 +128,9 @@ if ! [ -f "$hdfs/libhdfs.so" ]; then
         c=$source/vendor/hdfs-sys/libhdfs
         quietly gcc -shared -fPIC -O2 -w -I"$jdk/include" -I"$jdk/include/linux" -I"$c" -I"$c/hdfs_3_3" -I"$c/hdfs_3_3/include" \
             -I"$c/hdfs_3_3/os/posix" -I"$c/hdfs_3_3/os" "$c"/hdfs_3_3/*.c "$c"/hdfs_3_3/os/posix/*.c \
-            -L"$jdk/lib/server" -Wl,-rpath,"$jdk/lib/server" -ljvm -lpthread -ldl -o "$hdfs/libhdfs.so" \
+            -L"$jdk/lib/server" -Wl,-rpath,"$jdk/lib/server" -ljvm -lpthread -ldl -o "$source/libhdfs.so" \
             || { tail -n 5 "$log" >&2; advice "libhdfs could not be compiled (above)."; }
-        rm -rf "$source"
+        mv "$source/libhdfs.so" "$hdfs/"
     fi
 fi
 

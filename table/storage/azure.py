@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pyarrow.fs as pafs
 
@@ -23,6 +23,10 @@ SIGNATURE_VARIABLE: Final = "AZURE_STORAGE_SAS_TOKEN"
 _BLOB_HOST: Final = ".blob.core.windows.net"
 _DFS_HOST: Final = ".dfs.core.windows.net"
 _KEY: Final = re.compile(r"[A-Za-z0-9+/]{20,200}={0,2}")
+_SIGNATURE: Final = re.compile(r"\??(?=(?:.*&)?sig=)[a-z]+=[^&;?#\s]+(?:&[a-z]+=[^&;?#\s]+)*")
+_NAME: Final = re.compile(r"[A-Za-z0-9._\-]*")
+_AUTHORITY: Final = re.compile(r"[A-Za-z0-9._\-]+(?::([0-9]{1,5}))?")
+_NO_HOST: Final = "Azure: expected a host, or HOST:PORT, and an account name, without other characters and without IPv6"
 _OWN_CREDENTIALS: Final = frozenset(["credential_kind", "tenant_id", "client_id", "client_secret", "sig"])
 """Parameters of a URI that choose credentials; `sig` is that of a shared access signature."""
 
@@ -50,42 +54,53 @@ class AzureAccount:
 
     @classmethod
     def of(cls, uri: str) -> AzureAccount:
-        """The account of a URI in the spelling of pyarrow. Opens no connection."""
-        parts = urlsplit(uri)
-        parameters = {name.lower(): values[-1] for name, values in parse_qs(parts.query).items()}
-        host = parts.netloc.rpartition("@")[2]
-        blob = parameters.get("blob_storage_authority", _BLOB_HOST)
-        dfs = parameters.get("dfs_storage_authority", _DFS_HOST)
-        name = next((host.removesuffix(end) for end in (blob, dfs) if end[:1] == "." and host.endswith(end)), "")
-        if not name:
-            name, blob, dfs = (parts.username or ""), host, host
+        """The account of a URI in the spelling of pyarrow. Opens no connection.
+
+        ConfigurationError for a host or account that Azure's library cannot parse: it ends its process at some.
+        """
+        try:
+            parts = urlsplit(uri)
+        except ValueError:
+            raise ConfigurationError(_NO_HOST) from None
+        parameters = {name: values[-1] for name, values in parse_qs(parts.query, True).items()}
+        authority = unquote(parts.netloc.rpartition("@")[2])
+        host = authority.partition(":")[0]
+        name = next((host.removesuffix(end) for end in (_BLOB_HOST, _DFS_HOST) if host.endswith(end)), None)
+        place = authority if name is None and ("." in host or ":" in authority) else ""
+        if name is None:
+            name = unquote(parts.username or "")
+        blob = parameters.get("blob_storage_authority", place or _BLOB_HOST)
+        dfs = parameters.get("dfs_storage_authority", place or _DFS_HOST)
+        if not all(map(_is_authority, (blob, dfs, authority or blob))) or _NAME.fullmatch(name) is None:
+            raise ConfigurationError(_NO_HOST)
         tls = parameters.get("enable_tls", "true").lower() not in ("false", "0")
         no_token = "sig" in parameters or parameters.get("credential_kind") == "anonymous"
         return cls(name, blob, dfs, tls, not _OWN_CREDENTIALS.isdisjoint(parameters), no_token)
 
 
-def open_account(uri: str, environment: Mapping[str, str], opened: pafs.FileSystem) -> pafs.FileSystem:
-    """The file system of a URI, with the key or signature that the environment has for its account; otherwise `opened`,
-    which pyarrow made of the URI.
+def open_account(uri: str, environment: Mapping[str, str]) -> tuple[pafs.FileSystem, str]:
+    """The file system of a URI, with the key or signature that the environment has for its account, and the folder.
 
-    ConfigurationError for a malformed key, and for a token without TLS: the library ends its process when it must send
-    one without encryption.
+    ConfigurationError as `AzureAccount.of`, for a malformed key or signature, and for a token without TLS: the library
+    ends its process when it must send one without encryption. Other errors are those of pyarrow.
     """
     account = AzureAccount.of(uri)
+    opened, root = pafs.FileSystem.from_uri(uri)
     secret = _secret(account, environment)
     if not secret:
         if account.tls or account.needs_no_token:
-            return opened
+            return opened, root
         raise ConfigurationError(
             f"storage account {account.name[:100]!r} of Azure without TLS (enable_tls=false): expected {KEY_VARIABLE} "
             f"or {SIGNATURE_VARIABLE} in the environment, or credential_kind=anonymous in the URI; other credentials "
             "are only sent over TLS"
         )
     scheme = "https" if account.tls else "http"
-    return pafs.AzureFileSystem(
+    keyed = pafs.AzureFileSystem(
         account.name, blob_storage_authority=account.blob_authority, dfs_storage_authority=account.dfs_authority,
         blob_storage_scheme=scheme, dfs_storage_scheme=scheme, **secret,
     )  # fmt: skip
+    return keyed, root
 
 
 def sends_tokens(uri: str, environment: Mapping[str, str]) -> bool:
@@ -104,4 +119,14 @@ def _secret(account: AzureAccount, environment: Mapping[str, str]) -> dict[str, 
         raise ConfigurationError(f"the environment variable {KEY_VARIABLE} is no key of Azure: expected base64")
     if key:
         return {"account_key": key}
+    if signature and _SIGNATURE.fullmatch(signature) is None:
+        raise ConfigurationError(
+            f"the environment variable {SIGNATURE_VARIABLE} is no shared access signature of Azure: expected "
+            "name=value&name=value, with sig and without a URL"
+        )
     return {"sas_token": f"?{signature.removeprefix('?')}"} if signature else {}
+
+
+def _is_authority(text: str) -> bool:
+    found = _AUTHORITY.fullmatch(text)
+    return found is not None and int(found[1] or 0) < 65536

@@ -138,7 +138,7 @@ def open_storage(base_path: str) -> Storage:
         return ArrowStorage(root, filesystem, root)
     if isinstance(filesystem, pafs.LocalFileSystem):
         return ArrowStorage(root.rstrip("/") or "/", filesystem, root)
-    return ArrowStorage(base_path.rstrip("/"), filesystem, root, _sends_tokens(base_path))
+    return ArrowStorage(base_path.rstrip("/"), filesystem, root, sends_tokens(base_path))
 
 
 def open_folder(path: str, what: str = "table path") -> tuple[pafs.FileSystem, str]:
@@ -148,11 +148,12 @@ def open_folder(path: str, what: str = "table path") -> tuple[pafs.FileSystem, s
         return pafs.LocalFileSystem(), os.path.abspath(path)  # noqa: PTH100  keeps symbolic links, unlike resolve()
     redacted = redacted_uri(path)
     try:
-        filesystem, root = pafs.FileSystem.from_uri(uri)
         if uri_scheme(uri) in AZURE_SCHEMES:
             from penstock.table.storage.azure import open_account
 
-            filesystem = open_account(uri, os.environ, filesystem)
+            filesystem, root = open_account(uri, os.environ)
+        else:
+            filesystem, root = pafs.FileSystem.from_uri(uri)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
         reason = storage_detail(error, uri)
         raise ConfigurationError(f"{what} {redacted[:200]!r} cannot be opened: {reason}; {EXPECTED_PATH}") from None
@@ -161,12 +162,13 @@ def open_folder(path: str, what: str = "table path") -> tuple[pafs.FileSystem, s
     return filesystem, root
 
 
-def _sends_tokens(base_path: str) -> bool:
+def sends_tokens(base_path: str) -> bool:
+    """Whether the URI is one of Azure whose requests need a token."""
     if uri_scheme(base_path) not in AZURE_SCHEMES:
         return False
-    from penstock.table.storage.azure import sends_tokens
+    from penstock.table.storage import azure
 
-    return sends_tokens(base_path, os.environ)
+    return azure.sends_tokens(base_path, os.environ)
 
 
 def is_local(storage: Storage) -> bool:

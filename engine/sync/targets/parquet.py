@@ -33,7 +33,7 @@ from penstock.engine.sync.targets.parquet_manifest import (
 from penstock.engine.sync.targets.rows import AlignedRows, aligned, key_text
 from penstock.engine.sync.targets.target import StoredTable, Write, check_base
 from penstock.proto.errors import ConfigurationError, PenstockError, TargetConflict, TargetUnavailable
-from penstock.table.storage.uris import redacted_uri
+from penstock.table.storage.uris import redacted_uri, without_signature
 
 _MANIFEST: Final = "manifest.json"
 _IS_ROW: Final = "_is_row"
@@ -129,8 +129,10 @@ class ParquetTarget:
         except (OSError, pa.ArrowException) as error:
             if rows is not None and rows.error is not None:
                 raise
-            text = f"target {self._name}: table {table}: {' '.join(str(error).split())[:500]}"
-            raise TargetUnavailable(text) if isinstance(error, OSError) else ConfigurationError(text) from error
+            detail = without_signature(str(error))
+            text = f"target {self._name}: table {table}: {' '.join(detail.split())[:500]}"
+            failure = TargetUnavailable(text) if isinstance(error, OSError) else ConfigurationError(text)
+            raise failure from (error if detail == str(error) else None)
 
 
 def _repeated_key(files: Files, manifest: Manifest, source: str) -> str:

@@ -14,6 +14,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from penstock.proto.errors import TargetUnavailable
+from penstock.table.storage.filesystem import open_folder, sends_tokens
 
 _ROW_GROUP_ROWS: Final = 128 * 1024
 
@@ -109,18 +110,19 @@ class StoredFiles:
     """A folder of an object store. It has no lock: one process may write it."""
 
     def __init__(self, uri: str) -> None:
-        """Credentials are in the environment. pyarrow.ArrowInvalid for another URI."""
-        self._files, self._folder = pafs.FileSystem.from_uri(uri)
+        """Credentials are in the environment. Errors as `open_folder`."""
+        self._files, self._folder = open_folder(uri, "target")
+        self._queries_first = sends_tokens(uri)
 
     def read(self, path: str) -> bytes | None:
         try:
-            with self._files.open_input_stream(f"{self._folder}/{path}") as stream:
+            with self._opened(path) as stream:
                 return bytes(stream.readall())
         except FileNotFoundError:
             return None
 
     def batches(self, path: str) -> Iterator[pa.RecordBatch]:
-        with self._files.open_input_file(f"{self._folder}/{path}") as stream, pq.ParquetFile(stream) as file:
+        with self._opened(path) as stream, pq.ParquetFile(stream) as file:
             yield from file.iter_batches()
 
     def write(self, path: str, columns: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
@@ -147,6 +149,12 @@ class StoredFiles:
     @contextmanager
     def locked(self) -> Iterator[None]:
         yield
+
+    def _opened(self, path: str) -> pa.NativeFile:
+        place = f"{self._folder}/{path}"
+        if self._queries_first:  # see `ArrowStorage`: otherwise pyarrow ends the process if there is no token
+            self._files.get_file_info(place)
+        return self._files.open_input_file(place)
 
 
 def _write_batches(stream: Any, columns: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import subprocess
+import sys
 
 import pyarrow.fs as pafs
 import pytest
@@ -14,7 +15,6 @@ from penstock.table.storage.uris import uri_without_credentials
 KEY = "cGVuc3RvY2sgdGVzdHM6IG5vIHNlY3JldCBvZiBhbnlib2R5"
 PLAIN = "abfs://lake@account.dfs.core.windows.net/t"
 LOCAL = "abfs://account@127.0.0.1:10000/lake/t?enable_tls=false"
-OPENED: Any = object()
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,12 @@ OPENED: Any = object()
         (PLAIN, ("account", ".blob.core.windows.net", ".dfs.core.windows.net", True)),
         ("abfss://a.blob.core.windows.net/c/t", ("a", ".blob.core.windows.net", ".dfs.core.windows.net", True)),
         (LOCAL, ("account", "127.0.0.1:10000", "127.0.0.1:10000", False)),
-        ("abfs://account:key@host/lake/t", ("account", "host", "host", True)),
+        ("abfs://account:key@h.net/lake/t", ("account", "h.net", "h.net", True)),
+        ("abfs://account@lake/t", ("account", ".blob.core.windows.net", ".dfs.core.windows.net", True)),
+        ("abfs://lake@a.dfs.core.windows.net:443/t", ("a", ".blob.core.windows.net", ".dfs.core.windows.net", True)),
+        ("abfs://a@h%2Enet:99/t?blob_storage_authority=.b", ("a", ".b", "h.net:99", True)),
         (
-            "abfs://lake@account.dfs.example.net/t?dfs_storage_authority=.dfs.example.net&ENABLE_TLS=FALSE",
+            "abfs://lake@account.dfs.core.windows.net/t?dfs_storage_authority=.dfs.example.net&enable_tls=FALSE",
             ("account", ".blob.core.windows.net", ".dfs.example.net", False),
         ),
     ],
@@ -33,6 +36,26 @@ OPENED: Any = object()
 def test_account_of_a_uri(uri: str, expected: tuple[str, str, str, bool]) -> None:
     account = AzureAccount.of(uri)
     assert (account.name, account.blob_authority, account.dfs_authority, account.tls) == expected
+    made = pafs.FileSystem.from_uri(uri)[0].__reduce__()[1][0]
+    names = ("account_name", "blob_storage_authority", "dfs_storage_authority")
+    assert (*(made[name] for name in names), made["dfs_storage_scheme"] == "https") == expected
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "abfs://a:secret@[::1]:10000/lake/t", "abfs://a:secret@[::1/lake/t", "abfs://a:secret@h%3Ax.net/lake/t",
+        "abfs://lake@a%3Ax.blob.core.windows.net/t", f"{PLAIN}?blob_storage_authority=h:x",
+        f"{PLAIN}?blob_storage_authority=h:99999", f"{PLAIN}?dfs_storage_authority=.h:",
+        f"{PLAIN}?dfs_storage_authority=",
+    ],
+)  # fmt: skip
+def test_a_host_that_the_library_cannot_parse_is_refused(uri: str) -> None:
+    """In a separate process: the library ends its process at most of them."""
+    program = "import sys; from penstock.table.storage.filesystem import open_storage; open_storage(sys.argv[1])"
+    ended = subprocess.run([sys.executable, "-P", "-c", program, uri], capture_output=True, text=True)
+    assert ended.returncode == 1 and "ConfigurationError: Azure: expected a host" in ended.stderr
+    assert "secret" not in ended.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -54,27 +77,46 @@ def test_credentials_of_the_uri_come_first_then_those_of_the_environment(
 ) -> None:
     assert sends_tokens(uri, environment) is tokens
     has_secret = not tokens and any("KEY" in name or "SAS" in name for name in environment)
-    assert (open_account(uri, environment, OPENED) is not OPENED) is has_secret
+    made = pafs.FileSystem.from_uri(uri)[0]
+    assert (open_account(uri, environment)[0] != made) is has_secret
 
 
 def test_file_system_has_the_key_and_the_place_of_the_uri() -> None:
-    found = open_account(LOCAL, {"AZURE_STORAGE_ACCOUNT_KEY": f" {KEY}\n"}, OPENED)
+    found, root = open_account(LOCAL, {"AZURE_STORAGE_ACCOUNT_KEY": f" {KEY}\n"})
     place = {"blob_storage_authority": "127.0.0.1:10000", "dfs_storage_authority": "127.0.0.1:10000"}
     schemes = {"blob_storage_scheme": "http", "dfs_storage_scheme": "http"}
+    assert root == "lake/t"
     assert found == pafs.AzureFileSystem("account", account_key=KEY, **place, **schemes)
     assert found != pafs.AzureFileSystem("account", account_key=KEY, **place)
 
 
 def test_malformed_key_is_not_shown() -> None:
     with pytest.raises(ConfigurationError, match="AZURE_STORAGE_ACCOUNT_KEY is no key of Azure") as caught:
-        open_account(PLAIN, {"AZURE_STORAGE_ACCOUNT_KEY": "secret, and malformed"}, OPENED)
+        open_account(PLAIN, {"AZURE_STORAGE_ACCOUNT_KEY": "secret, and malformed"})
     assert "secret," not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "https://a.blob.core.windows.net/?sv=1&sig=secret", "sv=1&SIG=secret", "sv=1;sig=secret", "sv=1&sig=secret x",
+        "sv=1&si=secret",
+    ],
+)  # fmt: skip
+def test_malformed_signature_is_not_shown(signature: str) -> None:
+    with pytest.raises(ConfigurationError, match="AZURE_STORAGE_SAS_TOKEN is no shared access signature") as caught:
+        open_account(PLAIN, {"AZURE_STORAGE_SAS_TOKEN": signature})
+    assert "secret" not in str(caught.value)
+    accepted = {"AZURE_STORAGE_SAS_TOKEN": "?sv=1&se=2999-01-01T00:00:00Z&sig=a%2Bb/c="}
+    made = pafs.AzureFileSystem("account", sas_token=accepted["AZURE_STORAGE_SAS_TOKEN"])
+    assert open_account(PLAIN, accepted)[0] == made
 
 
 def test_token_is_not_sent_without_tls() -> None:
     with pytest.raises(ConfigurationError, match="other credentials are only sent over TLS"):
-        open_account(LOCAL, {}, OPENED)
-    assert open_account(f"{LOCAL}&credential_kind=anonymous", {}, OPENED) is OPENED
+        open_account(LOCAL, {})
+    anonymous = f"{LOCAL}&credential_kind=anonymous"
+    assert open_account(anonymous, {}) == pafs.FileSystem.from_uri(anonymous)
 
 
 def test_plans_keep_the_place_and_the_kind_of_credentials() -> None:
