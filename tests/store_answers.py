@@ -10,6 +10,12 @@ import pyarrow as pa
 import penstock
 from penstock.proto.errors import PenstockError
 
+CASES: Final = (
+    "A_archive_v6_h0150", "A_archive_v9_h120", "A_compaction_then_updates_v9_h120", "A_cow_mixed_v9_h120",
+    "A_mdt_all_v9_h120", "A_part_special_v6_h0150", "A_part_special_v9_h120", "B_v6_inc_mor",
+    "B_v9_cdc_mor_data_before", "F_orc_mor_v9",
+)  # fmt: skip
+"""Golden tables: both timeline layouts with archives, the metadata table, partitions with special characters, changes, ORC."""
 QUERIES: Final[tuple[dict[str, Any], ...]] = ({}, {"query": "incremental", "after": "earliest"}, {"query": "cdc"})
 """Options of a snapshot, of the range of all instants, and of all changes."""
 

@@ -28,7 +28,7 @@ SELECTION_BYTES: Final = 64 << 20
 """The most bytes of selected rows, and of the keys that select them."""
 _DECODED_BYTES: Final = 4 << 20
 """About how many bytes of a base file are decoded at once. Few of their rows are held, so that larger batches take
-little more memory; a batch costs as much time as some thousand rows."""
+little more memory. Each batch takes a fixed time, about that of a few thousand rows."""
 _SELECTIONS: Final = 2
 """How many selections are kept. A step may look up rows in the base files before and after it."""
 

@@ -84,7 +84,7 @@ class _Side:
         constants = PartitionConstants(context.scan, context.split, self.schema.table, self.schema.carried)
         self._finisher = BatchFinisher(context.scan, context.split, self.schema, constants, _no_origin)
         self._keys = keys
-        self._number_of: np.ndarray | None = None
+        self._number_of: np.ndarray | None = None  # before `read_log`, which calls `_touched_in`
         winners = read_log(context, needed=self._touched_in) if context.split.logs else None
         self.fills_gaps = winners is not None and winners.filler is not None
         self.table = None if winners is None else winners.table

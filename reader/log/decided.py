@@ -1,4 +1,4 @@
-"""A log whose winners are decided, and whose rows may not be decoded yet. Pure."""
+"""A log whose winners are decided, and whose rows may not be decoded yet."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ class DecidedLog:
         row_of = np.full(len(has_row), -1, np.int64)
         row_of[kept] = np.searchsorted(places, winners.row_of[kept])
         if self.undecoded is None:
+            # Held rows are encoded already.
             rows = LogRows(winners.rows.take(places, max(1, len(places)), 1 << 62))
         else:
             blocks, arrivals = self.undecoded

@@ -41,7 +41,7 @@ class LogRows:
 
     def take(self, rows: np.ndarray, batch_rows: int, batch_bytes: int) -> Iterator[pa.RecordBatch]:
         """These rows (ascending, repeats allowed) in batches of at most `batch_rows` rows and about `batch_bytes`
-        bytes."""
+        bytes. Batches of adjacent rows share the memory of the held rows."""
         if len(rows) and not 0 <= int(rows[0]) <= int(rows[-1]) < len(self):
             raise InvariantViolation(f"log rows {rows[0]}..{rows[-1]} of {len(self)}")
         edges = np.searchsorted(rows, self._starts)

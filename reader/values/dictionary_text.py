@@ -1,4 +1,5 @@
-"""Text columns of few distinct values, kept as Parquet stores them: a dictionary, and one index per row.
+"""Text columns kept as Parquet stores them: a dictionary, and one index per row. They have few distinct values, or text
+that would take too much memory if it were decoded at once.
 
 Such a column is decoded, filtered and compared by its indices, and becomes plain text only when rows are returned. A
 single value for all rows (as in most meta columns of a base file) is then shared among batches, and not even decoded if

@@ -112,7 +112,7 @@ def sends_tokens(uri: str, environment: Mapping[str, str]) -> bool:
 def _secret(account: AzureAccount, environment: Mapping[str, str]) -> dict[str, str]:
     """The key or signature of the environment as an argument of pyarrow's file system; {} if the URI chooses
     credentials, or the environment has none for the account."""
-    if account.chooses_credentials or environment.get(ACCOUNT_VARIABLE, "") not in ("", account.name):
+    if account.chooses_credentials or environment.get(ACCOUNT_VARIABLE, "").strip() not in ("", account.name):
         return {}
     key, signature = (environment.get(variable, "").strip() for variable in (KEY_VARIABLE, SIGNATURE_VARIABLE))
     if key and _KEY.fullmatch(key) is None:

@@ -38,6 +38,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         end(process)
 
 
+@pytest.fixture(autouse=True)
+def no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment has no settings of Azure."""
+    for name in [name for name in os.environ if name.startswith("AZURE_")]:
+        monkeypatch.delenv(name)
+
+
 @pytest.fixture
 def key(monkeypatch: pytest.MonkeyPatch) -> str:
     """The account's key, in the environment of this process."""

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import subprocess
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -19,16 +20,10 @@ import penstock
 from penstock.proto.errors import ConfigurationError, PenstockError, StorageDenied
 from tests.azure.container import ACCOUNT, CONTAINER, KEY, copy_in, direct, uri
 from tests.loopback_ports import free_port
-from tests.store_answers import check_equal_answers
+from tests.store_answers import CASES, check_equal_answers
 
 pytestmark = [pytest.mark.ops, pytest.mark.golden]
 
-CASES = (
-    "A_archive_v6_h0150", "A_archive_v9_h120", "A_compaction_then_updates_v9_h120", "A_cow_mixed_v9_h120",
-    "A_mdt_all_v9_h120", "A_part_special_v6_h0150", "A_part_special_v9_h120", "B_v6_inc_mor",
-    "B_v9_cdc_mor_data_before", "F_orc_mor_v9",
-)  # fmt: skip
-"""Both timeline layouts with archives, the metadata table, partitions with special characters, changes, ORC."""
 SMALL = "A_cow_mixed_v9_h120"
 
 
@@ -104,7 +99,7 @@ def test_a_process_without_credentials_goes_on(first: bool) -> None:
         except StorageError as error:
             print("an error:", error)
     """
-    program = "\n".join(line.removeprefix("        ") for line in script.splitlines())
+    program = textwrap.dedent(script)
     path = f"abfs://lab@127.0.0.1:{free_port()}/lake/t?credential_kind=environment"
     ended = subprocess.run([sys.executable, "-P", "-c", program, path, str(first)], capture_output=True, text=True)
     if first:

@@ -10,15 +10,9 @@ from typing import Any
 import pytest
 
 from tests.hdfs.cluster import client_environment, hdfs_cluster
+from tests.store_answers import CASES
 
 pytestmark = [pytest.mark.ops, pytest.mark.golden]
-
-CASES = (
-    "A_archive_v6_h0150", "A_archive_v9_h120", "A_compaction_then_updates_v9_h120", "A_cow_mixed_v9_h120",
-    "A_mdt_all_v9_h120", "A_part_special_v6_h0150", "A_part_special_v9_h120", "B_v6_inc_mor",
-    "B_v9_cdc_mor_data_before", "F_orc_mor_v9",
-)  # fmt: skip
-"""Both timeline layouts with archives, the metadata table, partitions with special characters, changes, ORC."""
 
 
 @pytest.fixture(scope="module")
