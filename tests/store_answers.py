@@ -15,7 +15,7 @@ CASES: Final = (
     "A_mdt_all_v9_h120", "A_part_special_v6_h0150", "A_part_special_v9_h120", "B_v6_inc_mor",
     "B_v9_cdc_mor_data_before", "F_orc_mor_v9",
 )  # fmt: skip
-"""Golden tables: both timeline layouts with archives, the metadata table, partitions with special characters, changes, ORC."""
+"""Golden tables: timelines with archives, the metadata table, partitions with special characters, changes, ORC."""
 QUERIES: Final[tuple[dict[str, Any], ...]] = ({}, {"query": "incremental", "after": "earliest"}, {"query": "cdc"})
 """Options of a snapshot, of the range of all instants, and of all changes."""
 
