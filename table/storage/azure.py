@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -19,9 +20,13 @@ ACCOUNT_VARIABLE: Final = "AZURE_STORAGE_ACCOUNT_NAME"
 """The account that the key or signature belongs to; without it, they are used for each account."""
 KEY_VARIABLE: Final = "AZURE_STORAGE_ACCOUNT_KEY"
 SIGNATURE_VARIABLE: Final = "AZURE_STORAGE_SAS_TOKEN"
+HOSTS_VARIABLE: Final = "PENSTOCK_AZURE_HOSTS"
+"""Other hosts that get signatures and tokens of the environment, separated by commas."""
 
 _BLOB_HOST: Final = ".blob.core.windows.net"
 _DFS_HOST: Final = ".dfs.core.windows.net"
+_AZURE_HOSTS: Final = (".core.windows.net", ".core.usgovcloudapi.net", ".core.chinacloudapi.cn", ".storage.azure.net")
+"""The ends of host names in Azure's clouds."""
 _KEY: Final = re.compile(r"[A-Za-z0-9+/]{20,200}={0,2}")
 _SIGNATURE: Final = re.compile(r"\??(?=(?:.*&)?sig=)[a-z]+=[^&;?#\s]+(?:&[a-z]+=[^&;?#\s]+)*")
 _NAME: Final = re.compile(r"[A-Za-z0-9._\-]*")
@@ -51,6 +56,8 @@ class AzureAccount:
     """Whether the URI itself has or chooses credentials."""
     needs_no_token: bool
     """Whether the URI has a signature, or chooses anonymous access."""
+    has_secret: bool
+    """Whether the URI has a signature or a client secret, so that nothing of the environment is sent."""
 
     @classmethod
     def of(cls, uri: str) -> AzureAccount:
@@ -75,18 +82,28 @@ class AzureAccount:
             raise ConfigurationError(_NO_HOST)
         tls = parameters.get("enable_tls", "true").lower() not in ("false", "0")
         no_token = "sig" in parameters or parameters.get("credential_kind") == "anonymous"
-        return cls(name, blob, dfs, tls, not _OWN_CREDENTIALS.isdisjoint(parameters), no_token)
+        has_secret = not {"sig", "client_secret"}.isdisjoint(parameters)
+        return cls(name, blob, dfs, tls, not _OWN_CREDENTIALS.isdisjoint(parameters), no_token, has_secret)
+
+    def hosts(self) -> tuple[str, str]:
+        """The names of the hosts, without ports."""
+        authorities = (self.blob_authority, self.dfs_authority)
+        blob, dfs = (f"{self.name}{end}" if end.startswith(".") else end.partition(":")[0] for end in authorities)
+        return blob, dfs
 
 
 def open_account(uri: str, environment: Mapping[str, str]) -> tuple[pafs.FileSystem, str]:
     """The file system of a URI, with the key or signature that the environment has for its account, and the folder.
 
-    ConfigurationError as `AzureAccount.of`, for a malformed key or signature, and for a token without TLS: the library
-    ends its process when it must send one without encryption. Other errors are those of pyarrow.
+    ConfigurationError as `AzureAccount.of`, for a malformed key or signature, for a signature or token of the
+    environment that a foreign host would get, and for a token without TLS: the library ends its process when it must
+    send one without encryption. Other errors are those of pyarrow.
     """
     account = AzureAccount.of(uri)
     opened, root = pafs.FileSystem.from_uri(uri)
     secret = _secret(account, environment)
+    if "account_key" not in secret and not account.has_secret and (secret or not account.needs_no_token):
+        _check_hosts(account, environment)
     if not secret:
         if account.tls or account.needs_no_token:
             return opened, root
@@ -125,6 +142,24 @@ def _secret(account: AzureAccount, environment: Mapping[str, str]) -> dict[str, 
             "name=value&name=value, with sig and without a URL"
         )
     return {"sas_token": f"?{signature.removeprefix('?')}"} if signature else {}
+
+
+def _check_hosts(account: AzureAccount, environment: Mapping[str, str]) -> None:
+    """A path may come from a catalog, and a host could use a signature or token that it is sent. A key only signs."""
+    known = {host.strip().lower() for host in environment.get(HOSTS_VARIABLE, "").split(",")}
+    for host in map(str.lower, account.hosts()):
+        if not (host.endswith(_AZURE_HOSTS) or _is_this_machine(host) or host in known):
+            raise ConfigurationError(
+                f"host {host[:100]!r} is not one of Azure: a signature or token of the environment is not sent to it; "
+                f"expected it in {HOSTS_VARIABLE}, or an account key in {KEY_VARIABLE}"
+            )
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _is_authority(text: str) -> bool:

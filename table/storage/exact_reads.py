@@ -75,13 +75,16 @@ class ExactFile:
         if not size:
             return b""
         data = bytearray(_UNREAD) * size
+        text, got = "", 0
         try:
             self._source.seek(offset)
             got = int(self._source.readinto(data))
         except OSError as error:
-            if without_signature(str(error)) == str(error):
+            text = without_signature(str(error))
+            if text == str(error):
                 raise
-            raise OSError(without_signature(str(error))) from None
+        if text:  # after the block: otherwise the new error keeps the other one as its context
+            raise OSError(text)
         if got != size or (size > 1 and data[-1:] == _UNREAD and self._is_short(data, offset)):
             raise OSError(errno.EIO, f"the storage returned fewer than {size} bytes at byte {offset}")
         return bytes(data)

@@ -282,7 +282,8 @@ class ArrowStorage:
             failure = self._failure(path, error) or StorageError(
                 f"storage failed on {self._where(path)}: {storage_detail(error, self._base_path)}; a retry may succeed"
             )
-            raise failure from (error if without_signature(str(error)) == str(error) else None)
+            cause = error if without_signature(str(error)) == str(error) else None
+        raise failure from cause  # after the block: otherwise the failure keeps the error as its context
 
     def _failure(self, path: str, error: Exception) -> CorruptFile | AccessError | ConfigurationError | None:
         """The error for a permanent failure; None for one that a retry may resolve."""

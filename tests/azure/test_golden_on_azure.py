@@ -56,6 +56,7 @@ def test_a_shared_access_signature_opens_the_table(
     with pytest.raises(StorageDenied, match="storage refuses") as caught:
         penstock.read(table)
     shown = "".join(traceback.format_exception(caught.value))
+    assert caught.value.__context__ is None
     assert "sp=rl" in shown and ended.partition("&sig=")[2] not in shown
 
 

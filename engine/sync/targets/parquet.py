@@ -132,7 +132,10 @@ class ParquetTarget:
             detail = without_signature(str(error))
             text = f"target {self._name}: table {table}: {' '.join(detail.split())[:500]}"
             failure = TargetUnavailable(text) if isinstance(error, OSError) else ConfigurationError(text)
-            raise failure from (error if detail == str(error) else None)
+            cause = error if detail == str(error) else None
+        else:
+            return
+        raise failure from cause  # after the block: otherwise the failure keeps the error as its context
 
 
 def _repeated_key(files: Files, manifest: Manifest, source: str) -> str:

@@ -122,3 +122,42 @@ def test_token_is_not_sent_without_tls() -> None:
 def test_plans_keep_the_place_and_the_kind_of_credentials() -> None:
     uri = f"{LOCAL}&credential_kind=anonymous&blob_storage_authority=.b&dfs_storage_authority=.d"
     assert uri_without_credentials(f"{uri}&client_secret=s&sig=s") == uri
+
+
+FOREIGN = "abfs://account@evil.example/lake/t"
+SIGNED = {"AZURE_STORAGE_SAS_TOKEN": "sv=1&sig=s"}
+
+
+@pytest.mark.parametrize("environment", [{}, SIGNED, {**SIGNED, "AZURE_STORAGE_ACCOUNT_NAME": "account"}])
+@pytest.mark.parametrize(
+    "uri",
+    [
+        FOREIGN,
+        f"{FOREIGN}?credential_kind=environment",
+        f"{FOREIGN}?client_id=i",
+        "abfs://account@core.windows.net.evil.example/lake/t",
+        "abfs://account@127.0.0.1.evil.example/lake/t",
+        "abfs://lake@account.dfs.core.windows.net/t?blob_storage_authority=.evil.example",
+        "abfs://lake@account.dfs.core.windows.net/t?dfs_storage_authority=evil.example:443",
+    ],
+)
+def test_no_foreign_host_gets_what_it_could_use(uri: str, environment: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match=r"evil\.example' is not one of Azure"):
+        open_account(uri, environment)
+
+
+@pytest.mark.parametrize(
+    ("uri", "environment"),
+    [
+        (FOREIGN, {"AZURE_STORAGE_ACCOUNT_KEY": KEY}),
+        (FOREIGN, {**SIGNED, "PENSTOCK_AZURE_HOSTS": "other, Evil.example"}),
+        (f"{FOREIGN}?sv=1&sig=s", {}),
+        (f"{FOREIGN}?tenant_id=t&client_id=i&client_secret=s", {}),
+        (f"{FOREIGN}?credential_kind=anonymous", SIGNED),
+        (PLAIN, {}),
+        ("abfs://account@127.0.0.1:10000/lake/t", SIGNED),
+        ("abfs://lake@account.dfs.core.windows.net/t?blob_storage_authority=.blob.core.usgovcloudapi.net", SIGNED),
+    ],
+)
+def test_keys_credentials_of_the_uri_and_known_hosts_are_used(uri: str, environment: dict[str, str]) -> None:
+    assert open_account(uri, environment)[1]

@@ -92,3 +92,20 @@ def test_it_is_closed_with_its_file() -> None:
     store = Store(b"abc")
     opened(store).close()
     assert store.closed
+
+
+class _Signed:
+    """A file whose store puts the signature of the request into its error."""
+
+    def size(self) -> int:
+        return 10
+
+    def seek(self, offset: int) -> None:
+        raise OSError("GET https://host/f?sv=1&sig=secret' failed: 503")
+
+
+def test_errors_have_no_signature() -> None:
+    with pytest.raises(OSError, match="503") as caught:
+        ExactFile(_Signed()).read(5)
+    assert "secret" not in str(caught.value) and "sig=..." in str(caught.value)
+    assert caught.value.__context__ is None

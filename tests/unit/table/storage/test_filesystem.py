@@ -254,3 +254,17 @@ def test_errors_of_opening_hold_no_credentials() -> None:
         with pytest.raises(ConfigurationError, match="cannot be opened") as caught:
             open_storage(uri)
         assert "cret" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_failure_holds_no_error_with_a_signature(signed: bool) -> None:
+    """With the control that other errors are the cause."""
+    text = f"GET https://host/f?sv=1{'&sig=secret' if signed else ''}' failed: 503"
+
+    def fail() -> None:
+        raise OSError(text)
+
+    with pytest.raises(StorageError, match="503") as caught:
+        ArrowStorage("mock://lake", pafs._MockFileSystem(), "lake")._guarded("f", fail)
+    assert "secret" not in str(caught.value)
+    assert (caught.value.__cause__ is None and caught.value.__context__ is None) is signed
