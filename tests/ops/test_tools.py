@@ -11,10 +11,13 @@ import pytest
 from tests.ops.places import REPOSITORY
 
 pytestmark = pytest.mark.ops
-PLAIN = ("bash", "cat", "dirname", "flock", "grep", "ln", "mkdir", "mktemp", "nice", "rm", "tail")
+PLAIN = ("bash", "cat", "dirname", "flock", "grep", "ln", "mkdir", "mktemp", "mv", "nice", "rm", "sed", "tail", "touch")
 
 PROMETHEUS = {"promtool": "exit 0", "prometheus": "exit 0"}
-SPIN = {"spin": "echo Spin Version 6.5.2", "gcc": "exit 0"}
+SPIN = {"spin": "echo Spin Version 6.5.2", "gcc": 'touch "${@: -1}"'}
+"""`gcc` makes the file that its last argument names."""
+HELM = {"helm": "echo v3.14.2"}
+STORES = {"npm": "exit 0", "java": 'echo "    java.home = $PWD/jdk" >&2', "cargo": "exit 0"}
 
 
 def set_up(folder: pathlib.Path, scripts: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -38,6 +41,12 @@ def set_up(folder: pathlib.Path, scripts: dict[str, str]) -> subprocess.Complete
         [bash, "tools/ops_tools.sh"], cwd=folder, env={"PATH": str(path)}, capture_output=True, text=True, check=False,
         timeout=60,
     )  # fmt: skip
+
+
+def make_jdk(folder: pathlib.Path) -> None:
+    """The JDK that `STORES` names, with its header."""
+    (folder / "jdk" / "include").mkdir(parents=True)
+    (folder / "jdk" / "include" / "jni.h").touch()
 
 
 def test_missing_apt_is_an_error_that_says_how_to_install_prometheus(tmp_path: pathlib.Path) -> None:
@@ -80,13 +89,37 @@ def test_missing_go_is_an_error_that_says_how_to_install_helm(tmp_path: pathlib.
 
 
 def test_old_helm_is_not_used(tmp_path: pathlib.Path) -> None:
-    fine = {**PROMETHEUS, **SPIN, "helm": "echo v3.9.0"}
-    assert set_up(tmp_path, fine).returncode == 2
+    fine = {**PROMETHEUS, **SPIN, **STORES, "helm": "echo v3.9.0"}
+    ended = set_up(tmp_path, fine)
+    assert ended.returncode == 2 and "helm is missing" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("missing", "expected"),
+    [
+        ("npm", "npm is missing"),
+        ("java", "java is missing"),
+        ("cargo", "cargo is missing"),
+        ("jdk", "jdk has no include/jni.h"),
+    ],
+)
+def test_missing_tool_of_a_store_is_an_error_that_says_how_to_install_it(
+    tmp_path: pathlib.Path, missing: str, expected: str
+) -> None:
+    if missing != "jdk":
+        make_jdk(tmp_path)
+    scripts = {**PROMETHEUS, **SPIN, **HELM, **STORES}
+    ended = set_up(tmp_path, {name: text for name, text in scripts.items() if name != missing})
+    assert ended.returncode == 2
+    assert expected in ended.stderr
+    assert "apt-get install --no-install-recommends nodejs npm" in ended.stderr
+    assert "apt-get install --no-install-recommends cargo openjdk-17-jdk-headless" in ended.stderr
 
 
 def test_tools_on_the_path_are_used(tmp_path: pathlib.Path) -> None:
-    fine = {**PROMETHEUS, **SPIN, "helm": "echo v3.14.2"}
-    ended = set_up(tmp_path, fine)
+    make_jdk(tmp_path)
+    ended = set_up(tmp_path, {**PROMETHEUS, **SPIN, **HELM, **STORES})
     assert ended.returncode == 0, ended.stderr
     tools = {path.name for path in (tmp_path / ".cache" / "ops" / "bin").iterdir()}
     assert {"promtool", "prometheus", "helm"} <= tools
+    assert (tmp_path / ".cache" / "ops" / "hdfs" / "libhdfs.so").exists()
