@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -59,12 +60,8 @@ def upload(store: str, golden: Any) -> Callable[[str], str]:
     """Uploads a golden table to the store, once; its URI."""
     from tests.azure.container import copy_in, uri
 
-    done: dict[str, str] = {}
-
     def put(name: str) -> str:
-        if name not in done:
-            copy_in(golden.table(name), store, name)
-            done[name] = uri(store, name)
-        return done[name]
+        copy_in(golden.table(name), store, name)
+        return uri(store, name)
 
-    return put
+    return cache(put)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -37,12 +38,8 @@ def upload(store: str, golden: Any) -> Callable[[str], str]:
     """Uploads a golden table to the store, once; its URI."""
     from tests.gcs.bucket import copy_in, uri
 
-    done: dict[str, str] = {}
-
     def put(name: str) -> str:
-        if name not in done:
-            done[name] = uri(store, name)
-            copy_in(golden.table(name), done[name])
-        return done[name]
+        copy_in(golden.table(name), uri(store, name))
+        return uri(store, name)
 
-    return put
+    return cache(put)

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -92,12 +93,8 @@ def upload(store: str, golden: Any) -> Callable[[str], str]:
     """Uploads a golden table to the store, once; its URI."""
     from tests.s3.bucket import BUCKET, copy_in
 
-    done: dict[str, str] = {}
-
     def put(name: str) -> str:
-        if name not in done:
-            copy_in(golden.table(name), store, name)
-            done[name] = f"s3://{BUCKET}/{name}"
-        return done[name]
+        copy_in(golden.table(name), store, name)
+        return f"s3://{BUCKET}/{name}"
 
-    return put
+    return cache(put)
