@@ -6,6 +6,7 @@ Imports are late, so that a read without a server loads no gRPC, and a Spark tas
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.proto.enumerator import Enumerator
@@ -38,9 +39,10 @@ def embedded_enumerator(reads: OpenTables | None = None, tables: Mapping[str, st
     return EmbeddedEnumerator(tables, reads=open_tables() if reads is None else reads)
 
 
-def open_tables(max_tables: int | None = None) -> OpenTables:
-    """Tables that are opened at their first use and stay open; at most `max_tables`."""
+def open_tables(max_tables: int | None = None, mergers: tuple[tuple[str, str], ...] = ()) -> OpenTables:
+    """Tables that are opened at their first use and stay open; at most `max_tables`. Event times are read with
+    `mergers`, the pairs (name, function) of the option."""
     from penstock.engine.event_time_scan import scan_event_time
     from penstock.enumerator.tables.open_tables import MAX_TABLES, OpenTables
 
-    return OpenTables(max_tables or MAX_TABLES, scan_event_time=scan_event_time)
+    return OpenTables(max_tables or MAX_TABLES, scan_event_time=partial(scan_event_time, mergers=mergers))

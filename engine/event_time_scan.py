@@ -23,16 +23,22 @@ _HIGHEST_US: Final = 2**63 - 1
 
 
 def scan_event_time(
-    scan: Scan, split: Split, column: str, unit: str, access: KafkaAccess | None = None
+    scan: Scan,
+    split: Split,
+    column: str,
+    unit: str,
+    access: KafkaAccess | None = None,
+    *,
+    mergers: tuple[tuple[str, str], ...] = (),
 ) -> EventTimeBounds | NoEventTimes:
     """The lowest and highest event time of the split's rows, of changes of both sides of each; see `EventTimeScan`.
 
     Reads the one column of the table, in bulk; a timestamp without zone is taken as UTC, a date as its midnight. A time
-    that 64 bits of microseconds cannot hold is the nearest that they can. ConfigurationError for plain numbers without
-    a unit; errors as for `read_split`.
+    that 64 bits of microseconds cannot hold is the nearest that they can. `mergers` are the functions of the option
+    `mergers`. ConfigurationError for plain numbers without a unit; errors as for `read_split`.
     """
     from penstock.engine.kafka_access import topic_reading  # late: a planner that never reads loads no kernels
-    from penstock.reader.read_split import read_split
+    from penstock.reader.read_split import ReadOptions, read_split
 
     rows = scan.rows
     if isinstance(rows, ChangesOf):
@@ -40,7 +46,8 @@ def scan_event_time(
     low = high = None
     factor = 1
     one_column = replace(scan, columns=(column,), where="", rows=rows)
-    with closing(read_split(one_column, split, topics=topic_reading(scan, access))) as parts:
+    options = ReadOptions(mergers=mergers)
+    with closing(read_split(one_column, split, options=options, topics=topic_reading(scan, access))) as parts:
         for part in parts:
             values = part.batch.column(0)
             factor = _factor_us(values.type, column, unit)

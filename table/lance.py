@@ -18,6 +18,7 @@ from penstock.proto.value_classes import dataclass
 from penstock.table.parquet.checks import is_storage_failure
 from penstock.table.storage.filesystem import Storage
 from penstock.table.storage.uris import redacted_uri
+from penstock.table.wire_message import WireMessage
 
 NEEDS_EXTRA: Final = "base files in Lance need the extra `lance`: pip install 'penstock[lance]'"
 """The text of the error if the library of Lance is missing."""
@@ -31,13 +32,10 @@ _MAGIC: Final = b"LANC"
 _VERSIONS: Final = {(0, 3): "2.0", (2, 0): "2.0", (2, 1): "2.1", (2, 2): "2.2"}
 """Versions in footers, and their names."""
 _MOST_DESCRIPTOR_BYTES: Final = 1 << 24
-_MOST_NUMBER_BYTES: Final = 1_000_000
-"""The bytes of all tags, lengths and integers of a descriptor, which are decoded one by one. A column has about 20."""
 _MOST_ROWS: Final = 1 << 40
 _MOST_COLUMNS: Final = 100_000
 _TOP: Final = (1 << 64) - 1
 """The parent of a top-level column, -1 as an unsigned number."""
-_SHIFTS: Final = range(0, 70, 7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,7 @@ def _read(source: pa.NativeFile, position: int, size: int) -> bytes:
 
 def _descriptor(data: bytes) -> LanceFooter:
     """A FileDescriptor: 1 the schema, whose 1 are the columns (2 name, 4 parent, 5 type), 2 the number of rows."""
-    message, rows, names = _Message(data), 0, list[str]()
+    message, rows, names = WireMessage(data), 0, list[str]()
     for number, value in message.fields(0, len(data)):
         if number == 2 and isinstance(value, int):
             rows = value
@@ -121,7 +119,7 @@ def _descriptor(data: bytes) -> LanceFooter:
     return LanceFooter(rows, tuple(names))
 
 
-def _columns(message: _Message, schema: range) -> Iterator[tuple[str, int | range]]:
+def _columns(message: WireMessage, schema: range) -> Iterator[tuple[str, int | range]]:
     """Names and parents of the columns, nested ones too."""
     for key, item in message.fields(schema.start, schema.stop):
         if key == 1 and isinstance(item, range):
@@ -130,53 +128,9 @@ def _columns(message: _Message, schema: range) -> Iterator[tuple[str, int | rang
             yield _text(message, column.get(2)), column.get(4, 0)
 
 
-def _text(message: _Message, value: int | range | None) -> str:
+def _text(message: WireMessage, value: int | range | None) -> str:
     """A name or a type. The library ends its process if a name contains NUL."""
     text = message.data[value.start : value.stop].decode("utf-8", "replace") if isinstance(value, range) else ""
     if not text or "\0" in text or "\ufffd" in text:
         raise pa.ArrowInvalid(f"a column with name or type {text[:100]!r}")
     return text
-
-
-class _Message:
-    """A protobuf message with nested ones. pa.ArrowInvalid for damage, and for more than `_MOST_NUMBER_BYTES`."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self._remaining = _MOST_NUMBER_BYTES
-
-    def fields(self, place: int, end: int) -> Iterator[tuple[int, int | range]]:
-        """The fields between two positions: (number, integer or positions of bytes)."""
-        while place < end:
-            tag, place = self._number(place, end)
-            kind = tag & 7
-            if kind == 0:
-                value, place = self._number(place, end)
-                yield tag >> 3, value
-                continue
-            if kind == 2:
-                size, place = self._number(place, end)
-            elif kind in (1, 5):
-                size = 8 if kind == 1 else 4
-            else:
-                raise pa.ArrowInvalid(f"a descriptor with wire type {kind}")
-            if place + size > end:
-                raise pa.ArrowInvalid("a descriptor that ends inside of a field")
-            yield tag >> 3, range(place, place + size)
-            place += size
-
-    def _number(self, place: int, end: int) -> tuple[int, int]:
-        """The varint at a position, and the position after it."""
-        value = 0
-        for shift in _SHIFTS:
-            if place >= end:
-                break
-            byte = self.data[place]
-            place += 1
-            value |= (byte & 127) << shift
-            if byte < 128:
-                self._remaining -= shift // 7 + 1
-                if self._remaining < 0:
-                    raise pa.ArrowInvalid(f"a descriptor with more than {_MOST_NUMBER_BYTES} bytes of numbers")
-                return value & _TOP, place
-        raise pa.ArrowInvalid("a descriptor with a damaged number")

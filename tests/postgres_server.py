@@ -6,12 +6,13 @@ import importlib.util
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
+
+from tests.loopback_ports import free_port
 
 PASSWORD: Final = "s3cret/pass?word"
 QUOTED_PASSWORD: Final = "s3cret%2Fpass%3Fword"
@@ -37,9 +38,7 @@ class PostgresServer:
                 os.chown(path, _NOBODY, _NOBODY)
         self._run("initdb", "-D", str(self._data), "-U", "penstock", f"--pwfile={folder / 'password'}",
                   "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync")  # fmt: skip
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port: int = free_port()
         self._guard = subprocess.Popen(
             ["sh", "-c", _GUARD, str(self._programs / "bin" / "pg_ctl"), str(folder)],
             env=_environment(),

@@ -43,8 +43,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "client",
     ),
     "table": (
-        "arrow_arrays arrow_compute",
-        "storage columns parquet hfile lance orc",
+        "arrow_arrays arrow_compute wire_message",
+        "storage columns parquet hfile lance orc orc_tail",
         "arrow_errors config predicate",
         "partitions schema",
         "files log",

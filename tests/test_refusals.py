@@ -29,15 +29,17 @@ class Kind(Enum):
 
 
 RAISED = {
-    "enumerator/planning/scan.py": [{Kind.BOOTSTRAP}, {Kind.BOOTSTRAP}],
+    "enumerator/planning/scan.py": [{Kind.BOOTSTRAP}] * 3,
     "engine/spark/schema/types.py": [{Kind.ENGINE_TYPE}] * 3,
     "reader/base/orc_file.py": [{Kind.BASE_FORMAT}],
+    "reader/base/orc_zone.py": [{Kind.BASE_FORMAT}],
     "reader/log/custom.py": [{Kind.CUSTOM_MERGER}],
     "reader/merge/mergers.py": [{Kind.CUSTOM_MERGER}],
     "table/bootstrap/sources.py": [{Kind.BOOTSTRAP}],
     "table/config/merge_rules.py": [{Kind.CUSTOM_MERGER, Kind.BASE_FORMAT}],
     "table/config/properties.py": [{Kind.OLD_VERSION}, {Kind.NATIVE_LOGS}],
     "table/lance.py": [{Kind.BASE_FORMAT}],
+    "table/orc_tail.py": [{Kind.BASE_FORMAT}],
     "table/timeline/services/clean_encoder.py": [{Kind.BOOTSTRAP}],
 }
 """File -> the kind of each place that creates the error."""

@@ -33,16 +33,18 @@ def group_enumerator_for(server: str | None, access: ServerAccess = NO_ACCESS) -
 
 
 @contextmanager
-def open_group_enumerator(server: str | None, access: ServerAccess = NO_ACCESS) -> Iterator[GroupEnumerator]:
-    """The same; without a server an enumerator inside this process, whose groups end with the block."""
+def open_group_enumerator(
+    server: str | None, access: ServerAccess = NO_ACCESS, mergers: tuple[tuple[str, str], ...] = ()
+) -> Iterator[GroupEnumerator]:
+    """The same; without a server an enumerator inside this process. Its groups end with the block, and it reads event
+    times with the functions of the option `mergers`."""
     if server is not None:
         yield group_enumerator_for(server, access)
         return
-    from penstock.engine.event_time_scan import scan_event_time
+    from penstock.engine.connect import open_tables
     from penstock.enumerator.service import EnumeratorService
-    from penstock.enumerator.tables.open_tables import OpenTables
 
-    service = EnumeratorService(reads=OpenTables(scan_event_time=scan_event_time))
+    service = EnumeratorService(reads=open_tables(mergers=mergers))
     service.start()
     try:
         yield service

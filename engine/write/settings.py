@@ -14,7 +14,6 @@ from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFea
 from penstock.proto.model.splits import CommitTimeOrdering, CustomMerge, EventTimeOrdering, OrderingMode, WholeRecords
 from penstock.reader.merge.ordering_columns import OrderingColumns
 from penstock.reader.values.record_keys import KeyMaker, key_maker
-from penstock.table.bootstrap.index import bootstrap_base_path
 from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH
 from penstock.table.config.change_logging import ChangeLogging, change_logging
 from penstock.table.config.merge_rules import refuse_unsupported, rules_of_writes
@@ -114,7 +113,7 @@ def refuse_read_only(properties: TableProperties) -> None:
             f"table {redacted_uri(properties.base_path)}: base files in {properties.base_file_format} are read, not "
             "written; let Hudi write the table"
         )
-    if bootstrap_base_path(properties):  # its skeletons have one file more than other slices
+    if properties.bootstrap_base_path:  # its skeletons have one file more than other slices
         raise UnsupportedFeature(
             f"table {redacted_uri(properties.base_path)} is a bootstrapped table ({BOOTSTRAP_BASE_PATH} is set): it is "
             "read, and neither written nor serviced; write, compact, cluster and clean it with Hudi"

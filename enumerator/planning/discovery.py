@@ -29,7 +29,7 @@ from penstock.proto.model.changes import ChangeFormat, ChangesOf
 from penstock.proto.model.positions import MAX_COMPLETIONS, CompletionTimes, InstantTime
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query, SnapshotAsOf
 from penstock.proto.model.splits import AllRows, RowsOf
-from penstock.table.bootstrap.index import bootstrap_base_path, read_sources
+from penstock.table.bootstrap.index import read_sources
 from penstock.table.files.external_names import ExternalFiles
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import CommittedInstants, DataFile, Everything, GroupId, instant_is_visible
@@ -132,7 +132,7 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
 
 def _with_sources(table: HudiTable, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
     """The files of a bootstrapped table, its skeletons with their source files. The index never changes."""
-    if not bootstrap_base_path(table.properties):
+    if not table.properties.bootstrap_base_path:
         return files
     partitions = frozenset(file.partition for file in files if is_skeleton(file))
     if not partitions:

@@ -22,6 +22,7 @@ from penstock.proto.model.splits import (
     FORMAT_VERSION,
     PLAIN_VERSION,
     CommitTimeOrdering,
+    CustomMerge,
     DeleteMarker,
     EventTimeOrdering,
     Plan,
@@ -30,7 +31,7 @@ from penstock.proto.model.splits import (
     VisibleInstants,
 )
 from penstock.proto.value_classes import dataclass
-from penstock.table.bootstrap.index import INDEX_FILE, bootstrap_base_path
+from penstock.table.bootstrap.index import INDEX_FILE
 from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH
 from penstock.table.columns import resolve_column
 from penstock.table.config.merge_rules import merge_rules
@@ -41,7 +42,7 @@ from penstock.table.files.names import BaseName
 from penstock.table.files.slices import DataFile, OrderedUpTo, RequestedUpTo, instant_is_visible
 from penstock.table.lance import is_lance
 from penstock.table.orc import is_orc
-from penstock.table.partitions.values import path_value_fields
+from penstock.table.partitions.values import path_value_fields, text_fields
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.schema.completion import returned_columns
 from penstock.table.schema.history import check_current, parse_history
@@ -153,17 +154,20 @@ def _scan_of(state: TableState, content: ScanContent) -> Scan:
 def _folder_of_sources(state: TableState, partitions: Collection[str], path_fields: Collection[str]) -> str:
     """The folder of the source files, without credentials; '' if no file has a source.
 
-    UnsupportedFeature where partition columns must be read from files: source files of Hive's layout lack them.
+    UnsupportedFeature if partition columns must be read from files (user-defined key generator, slash-separated dates,
+    paths that do not fit the columns): source files of Hive's layout lack these columns, and a file does not have the
+    text of a formatted one.
     """
-    if all(file.ref.source is None for file in state.files):
-        return ""
-    if partitions and state.properties.partition_fields and not path_fields:
+    has_sources = any(file.ref.source is not None for file in state.files)
+    needs_paths = has_sources or bool(text_fields(state.properties))
+    if partitions and state.properties.partition_fields and not path_fields and needs_paths:
+        names = ", ".join(state.properties.partition_fields)
         raise UnsupportedFeature(
-            f"bootstrapped table: the partition columns of table {state.facts.table} are made by key generator "
-            f"{state.properties.keygen_name}, so that their values are not in its paths, and source files may lack "
-            "them; this build reads skeletons of partitions with simple and complex key generators"
+            f"bootstrapped table: the paths of table {state.facts.table} do not have the values of its partition "
+            f"columns {names} (key generator {state.properties.keygen_name}), and source files may lack them; this "
+            "build reads skeletons of Hudi's key generators, whose paths have a part for each column"
         )
-    return uri_without_credentials(bootstrap_base_path(state.properties))
+    return uri_without_credentials(state.properties.bootstrap_base_path) if has_sources else ""
 
 
 def _scope_of(state: TableState, selection: Selection, scan: Scan) -> str:
@@ -278,12 +282,30 @@ def _path_fields(
     not a top-level column (only files hold the values of a nested field)."""
     names = state.schema.arrow.names
     fields = path_value_fields(state.properties, partitions)
+    formatted = _lower(text_fields(state.properties))
     if state.properties.drop_partition_columns and partitions:
         _refuse_unknown_dropped(state, fields, rules, merging=merging)
-    columns = {name.lower() for name in names}
-    if any(field.lower() not in columns for field in fields):
+    elif partitions and merging and (merged_by := _merging_columns(state, rules) & formatted):
+        raise UnsupportedFeature(
+            f"bootstrapped table: {state.facts.table} merges by {', '.join(sorted(merged_by))}: values of formatted "
+            "partition columns are texts of the path; this build merges by columns whose values are in files"
+        )
+    if not _lower(fields) <= _lower(names):
         return ()
     return tuple(resolve_column(field, names) for field in fields)
+
+
+def _merging_columns(state: TableState, rules: MergeRules) -> set[str]:
+    """The columns by which log records are merged, in lower case."""
+    properties = state.properties
+    needed = _lower(() if properties.populate_meta_fields else properties.record_key_fields)
+    if isinstance(rules.mode, EventTimeOrdering | CustomMerge):
+        needed |= _lower(rules.mode.ordering_fields)
+    return needed if rules.delete_marker is None else needed | {rules.delete_marker.field.lower()}
+
+
+def _lower(names: Iterable[str]) -> set[str]:
+    return {name.lower() for name in names}
 
 
 def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...], rules: MergeRules, *, merging: bool) -> None:
@@ -296,14 +318,8 @@ def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...], rules: M
             f"{feature}: the paths of table {state.facts.table} have another number of parts than it has partition "
             "columns, so their values are unknown; Hudi does not read it either"
         )
-    if not merging:
-        return
-    needed = {*properties.ordering_fields, *(() if properties.populate_meta_fields else properties.record_key_fields)}
-    if isinstance(rules.mode, EventTimeOrdering):
-        needed.update(rules.mode.ordering_fields)
-    if rules.delete_marker is not None:
-        needed.add(rules.delete_marker.field)
-    if merged_by := needed & set(fields):
+    needed = _merging_columns(state, rules) | _lower(properties.ordering_fields)
+    if merging and (merged_by := needed & _lower(fields)):
         raise TableError(
             f"{feature}: {state.facts.table} merges by {', '.join(sorted(merged_by))}, which its log records lack; "
             "Hudi does not read it either"

@@ -7,7 +7,7 @@ the zone, of `java.time`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.reader.base.legacy_zones import UnknownZone, ZoneOffsets, zone_offsets
+from penstock.reader.values.leaves import with_leaves, with_values
 from penstock.table.parquet.legacy_calendar import LegacyCalendar
 
 _FIRST_GREGORIAN_DAY: Final = -141427
@@ -49,34 +50,23 @@ class CalendarRebase:
     def _column(self, batch: pa.RecordBatch, place: int) -> pa.Array:
         column = batch.column(place)
         flags = self._columns.get(batch.schema.field(place).name)
-        return column if flags is None else self._rebased(column, iter(flags))
-
-    def _rebased(self, array: pa.Array, flags: Iterator[bool]) -> pa.Array:
-        kind = array.type
-        if pa.types.is_map(kind):
-            children = [self._rebased(array.keys, flags), self._rebased(array.items, flags)]
-            entries = pa.StructArray.from_arrays(children, fields=[kind.key_field, kind.item_field])
-            return _rebuilt(array, entries)
-        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-            return _rebuilt(array, self._rebased(array.values, flags))
-        if pa.types.is_struct(kind):
-            children = [self._rebased(array.field(place), flags) for place in range(kind.num_fields)]
-            mask = array.is_null() if array.null_count else None
-            return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
-        return self._leaf(array) if next(flags) else array
+        if flags is None:
+            return column
+        remaining = iter(flags)
+        return with_leaves(column, lambda leaf: self._leaf(leaf) if next(remaining) else leaf)
 
     def _leaf(self, array: pa.Array) -> pa.Array:
         if pa.types.is_date32(array.type):
             if not _has_below(array.view(pa.int32()), _FIRST_GREGORIAN_DAY):
                 return array
-            return _with_values(array, np.int32, rebased_days)
+            return with_values(array, np.int32, rebased_days)
         unit = _IN_A_SECOND[array.type.unit]
         if not _has_below(array.view(pa.int64()), _FIRST_SAME_SECOND * unit):
             return array
         if not self._zone:
             raise UnknownZone("no time zone")
         offsets = zone_offsets(self._zone)
-        return _with_values(array, np.int64, lambda values: rebased_instants(values, unit, offsets))
+        return with_values(array, np.int64, lambda values: rebased_instants(values, unit, offsets))
 
 
 def rebased_days(days: np.ndarray) -> np.ndarray:
@@ -128,20 +118,3 @@ def _flags(kind: pa.DataType, physical: Iterator[str], calendar: LegacyCalendar)
 def _has_below(numbers: pa.Array, limit: int) -> bool:
     lowest = pc.min(numbers).as_py()
     return lowest is not None and lowest < limit
-
-
-def _with_values(array: pa.Array, kind: type[np.signedinteger], change: Callable[[np.ndarray], np.ndarray]) -> pa.Array:
-    """The array with changed values and its own type, nulls and offset."""
-    validity, data = array.buffers()
-    end = array.offset + len(array)
-    values = np.frombuffer(data, kind, end).copy()
-    values[array.offset :] = change(values[array.offset :])
-    return pa.Array.from_buffers(
-        array.type, len(array), [validity, pa.py_buffer(values)], array.null_count, array.offset
-    )
-
-
-def _rebuilt(array: pa.Array, child: pa.Array) -> pa.Array:
-    """A list or map array with another child and its own type, validity, offsets and offset."""
-    validity, offsets = array.buffers()[:2]
-    return pa.Array.from_buffers(array.type, len(array), [validity, offsets], offset=array.offset, children=[child])

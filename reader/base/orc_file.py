@@ -17,6 +17,7 @@ from penstock.proto.model.splits import FileRef
 from penstock.reader.base.columns import INT96, Missing
 from penstock.reader.base.decoded_size import pieces
 from penstock.reader.base.one_group_file import FIRST_ROWS, OneGroupFile, leaf_types, rows_at_once
+from penstock.reader.base.orc_zone import writer_zone
 from penstock.reader.split.emit import BatchSize
 from penstock.reader.split.report import SplitTally
 from penstock.table.orc import orc_footer
@@ -55,15 +56,29 @@ class OrcFile(OneGroupFile):
             raise self._gone() from None
         try:
             footer = self._translated(lambda: orc_footer(self._source))
-            self.stored_schema = footer.schema
-            leaves = [leaf for field in footer.schema for leaf in leaf_types(field.type)]
-            physical = [INT96 if pa.types.is_timestamp(leaf) else "" for leaf in leaves]  # nanoseconds, as INT96 is
-            self._sources = self._matched(physical, record, columns_read, names)
+            self._match(footer.schema, record, columns_read, names)
+            stored = {source.column for source in self._sources if not isinstance(source, Missing)}
+            read = pa.schema([field for field in footer.schema if field.name in stored])
+            self._zone = self._translated(lambda: writer_zone(self._source, read, self._where))
+            if (zone := self._zone) is not None:
+                self._match(self._translated(lambda: orc_footer(zone.source)).schema, record, columns_read, names)
         except BaseException:
             self._source.close()
             raise
         self._rows = footer.rows
         self.footer = {}
+
+    def _match(
+        self,
+        stored: pa.Schema,
+        record: RecordSchema,
+        columns_read: Sequence[str],
+        names: ColumnMapping | None,
+    ) -> None:
+        self.stored_schema = stored
+        leaves = [leaf for field in stored for leaf in leaf_types(field.type)]
+        physical = [INT96 if pa.types.is_timestamp(leaf) else "" for leaf in leaves]  # nanoseconds, as INT96 is
+        self._sources = self._matched(physical, record, columns_read, names)
 
     def close(self) -> None:
         """Closes the file; no row can be read afterwards."""
@@ -74,7 +89,7 @@ class OrcFile(OneGroupFile):
 
         sources = [source for source in self._sources if columns is None or source.name in columns]
         stored = [source.column for source in sources if not isinstance(source, Missing)]
-        fragment = OrcFileFormat().make_fragment(self._source)
+        fragment = OrcFileFormat().make_fragment(self._source if self._zone is None else self._zone.source)
 
         def decoded_by(rows: int) -> Iterator[pa.RecordBatch]:
             options = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
@@ -85,6 +100,8 @@ class OrcFile(OneGroupFile):
         remaining = self._rows
         while (decoded := self._translated(partial(next, batches, None))) is not None:
             remaining -= decoded.num_rows
+            if self._zone is not None:
+                decoded = self._translated(partial(self._zone.instants, decoded))
             for piece in pieces(decoded, size, self.stored_schema, ()):
                 yield self._as_table_columns(piece, sources, {})
         self._check_count(number, remaining)

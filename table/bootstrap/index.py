@@ -12,8 +12,8 @@ from typing import Final
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.files import FileRef
 from penstock.proto.model.positions import InstantTime
-from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH, path_in_sources
-from penstock.table.config.properties import META_FOLDER, TableProperties
+from penstock.table.bootstrap.sources import path_in_sources
+from penstock.table.config.properties import META_FOLDER
 from penstock.table.files.slices import GroupId
 from penstock.table.hfile.reader import HFile
 from penstock.table.storage.filesystem import Storage
@@ -32,11 +32,6 @@ MAX_SOURCES: Final = 10_000_000
 
 _INFO: Final = b"INDEX_INFO"
 _PARTITION: Final = "part="
-
-
-def bootstrap_base_path(properties: TableProperties) -> str:
-    """The folder of the source files as the property states it; '' for a table that was not bootstrapped."""
-    return properties.raw.get(BOOTSTRAP_BASE_PATH, "").strip()
 
 
 def read_sources(storage: Storage, partitions: Collection[str]) -> dict[GroupId, FileRef]:

@@ -14,7 +14,7 @@ from penstock.table.storage.filesystem import Storage, checked_path, open_storag
 from penstock.table.storage.uris import AZURE_SCHEMES, folder_uri, redacted_uri, uri_scheme
 
 BOOTSTRAP_BASE_PATH: Final = "hoodie.bootstrap.base.path"
-"""The property with the folder of the source files. Every bootstrapped table has it."""
+"""The property with the folder of the source files (`TableProperties.bootstrap_base_path`)."""
 _BUCKETS: Final = ("s3", "gs")
 """Stores whose buckets have one service, which the reader's settings name."""
 _ROOT: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]*:)?(?://[^/]*)?")

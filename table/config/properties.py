@@ -17,6 +17,8 @@ from penstock.table.storage.filesystem import Storage, checked_path
 from penstock.table.storage.uris import redacted_uri
 
 META_FOLDER: Final = ".hoodie"
+PARTITION_FIELDS: Final = "hoodie.table.partition.fields"
+"""The partition columns; of a custom key generator each with its kind, as `column:SIMPLE` or `column:TIMESTAMP`."""
 PROPERTIES_FILE: Final = f"{META_FOLDER}/hoodie.properties"
 BACKUP_FILE: Final = f"{META_FOLDER}/hoodie.properties.backup"
 OLDEST_VERSION: Final = 6
@@ -88,6 +90,11 @@ class TableProperties:
     def is_merge_on_read(self) -> bool:
         """Whether the table can have log files."""
         return self.table_type == MERGE_ON_READ
+
+    @property
+    def bootstrap_base_path(self) -> str:
+        """The folder of the source files, as Hudi wrote it: a URI or an absolute path. '' for other tables."""
+        return self.raw.get("hoodie.bootstrap.base.path", "").strip()
 
     @property
     def keygen_name(self) -> str:
@@ -174,7 +181,7 @@ def parse_table_properties(data: bytes, base_path: str, path: str = PROPERTIES_F
         history_folder=history,
         timezone=raw.get("hoodie.table.timeline.timezone", "LOCAL").strip().upper(),
         record_key_fields=_names(raw, "hoodie.table.recordkey.fields"),
-        partition_fields=tuple(name.partition(":")[0] for name in _names(raw, "hoodie.table.partition.fields")),
+        partition_fields=tuple(name.partition(":")[0] for name in _names(raw, PARTITION_FIELDS)),
         ordering_fields=_names(raw, "hoodie.table.ordering.fields", "hoodie.table.precombine.field"),
         merge_mode=raw.get("hoodie.record.merge.mode", "").strip().upper(),
         merge_strategy=_first(raw, "hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy"),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from penstock.table.config.properties import TableProperties
+from penstock.table.config.properties import PARTITION_FIELDS, TableProperties
 
 DEFAULT_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """The path segment of a null value, from table version 5 on. Older tables, which are not read, wrote `default`."""
@@ -36,6 +36,10 @@ _PATH_KEYGENS: Final = frozenset(
         "MERGEINTOKEYGENERATOR",
     }
 )
+_TIMESTAMP_KEYGENS: Final = frozenset(
+    {"TIMESTAMP", "TIMESTAMP_AVRO", "TIMESTAMPBASEDKEYGENERATOR", "TIMESTAMPBASEDAVROKEYGENERATOR"}
+)
+_CUSTOM_KEYGENS: Final = frozenset({"CUSTOM", "CUSTOM_AVRO", "CUSTOMKEYGENERATOR", "CUSTOMAVROKEYGENERATOR"})
 
 
 def partition_values(partition: str, fields: Sequence[str]) -> tuple[str | None, ...] | None:
@@ -71,14 +75,37 @@ def unescape(text: str) -> str:
 def path_value_fields(properties: TableProperties, partitions: Iterable[str] = ()) -> tuple[str, ...]:
     """The partition columns whose values come from the path: all of them, or () if they must be read from the file.
 
-    Values come from the path with simple and complex key generators (also those of Spark SQL), and always if data files
-    leave the columns out. They come from the file with timestamp-based, custom and user-defined key generators, with
-    slash-separated dates, and if any of `partitions` does not match the fields.
+    Values come from the path with simple and complex key generators (also those of Spark SQL), in bootstrapped tables
+    also with timestamp-based and custom ones, and always if data files leave the columns out. Otherwise they come from
+    the file; so they do with slash-separated dates, and if any of `partitions` does not match the fields.
     """
     fields = properties.partition_fields
     keygen = properties.keygen_name
     slash_dates = properties.raw.get("hoodie.datasource.write.slash.separated.date.partitioning", "")
-    in_files = keygen not in _PATH_KEYGENS or slash_dates.strip().lower() == "true"
+    of_path = keygen in _PATH_KEYGENS or (
+        properties.bootstrap_base_path and keygen in _TIMESTAMP_KEYGENS | _CUSTOM_KEYGENS
+    )
+    in_files = not of_path or slash_dates.strip().lower() == "true"
     if in_files and not properties.drop_partition_columns:
         return ()
     return () if any(partition_values(partition, fields) is None for partition in partitions) else fields
+
+
+def text_fields(properties: TableProperties) -> tuple[str, ...]:
+    """The partition columns that are strings, whatever their type in the recorded schema: all, if data files leave them
+    out; in a bootstrapped table those that a timestamp-based or custom key generator formats, except nested ones.
+
+    Hudi 1.2.0 returns such a column of a bootstrapped table as it is in the path, in every row and every query.
+    """
+    if properties.drop_partition_columns:
+        return properties.partition_fields
+    if not properties.bootstrap_base_path or not path_value_fields(properties):
+        return ()
+    if properties.keygen_name in _CUSTOM_KEYGENS:
+        stated = (item.partition(":") for item in properties.raw.get(PARTITION_FIELDS, "").split(","))
+        formatted = tuple(name.strip() for name, _, kind in stated if kind.strip().upper() == "TIMESTAMP")
+    elif properties.keygen_name in _TIMESTAMP_KEYGENS:
+        formatted = properties.partition_fields
+    else:
+        return ()
+    return tuple(name for name in formatted if "." not in name)

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch
 from penstock.table.config.properties import TableProperties
+from penstock.table.partitions.values import text_fields
 from penstock.table.schema.avro import MAX_JSON_BYTES, META_COLUMNS, OPERATION
 from penstock.table.storage.uris import redacted_uri
 
@@ -25,7 +26,8 @@ def table_schema_json(
 ) -> str:
     """The table's Avro schema, with the meta columns first as nullable strings, unless the table has none.
 
-    Partition columns that the data files leave out are nullable strings, last if they are not in the recorded schema.
+    Partition columns that the data files leave out, and formatted ones of a bootstrapped table
+    (`partitions.values.text_fields`), are nullable strings, last if they are not in the recorded schema.
 
     `schemas_newest_first` are the schemas that commits recorded (for a time-travel query, up to its instant). Empty
     ones are ignored, as deletes and table services write them. Without any, `hoodie.table.create.schema` is used.
@@ -42,8 +44,7 @@ def table_schema_json(
             f"no schema: {where} has none in its commits, in hoodie.table.create.schema or in a data file"
         )
     record = _record(recorded, where)
-    if properties.drop_partition_columns:
-        record = _with_dropped(record, properties.partition_fields)
+    record = _with_texts(record, text_fields(properties))
     if not properties.populate_meta_fields:
         return json.dumps(record)
     own = [item for item in record["fields"] if item.get("name") not in (*META_COLUMNS, OPERATION)]
@@ -60,10 +61,10 @@ def has_operation(schema_json: str, where: str) -> bool:
     return any(item.get("name") == OPERATION for item in _record(schema_json, where)["fields"])
 
 
-def _with_dropped(record: _Record, dropped: Iterable[str]) -> _Record:
-    """Adds partition columns as nullable strings: at their position in the recorded schema (Hudi 0.15), else last."""
+def _with_texts(record: _Record, columns: Iterable[str]) -> _Record:
+    """Makes these columns nullable strings: at their position in the recorded schema, else added last."""
     text: dict[str, object] = {"type": ["null", "string"], "doc": "", "default": None}
-    missing = {name.lower(): name for name in dropped}
+    missing = {name.lower(): name for name in columns}
     fields = [
         {"name": item["name"], **text} if missing.pop(str(item.get("name")).lower(), None) is not None else item
         for item in record["fields"]

@@ -1,8 +1,9 @@
-"""A scripted table for the contract of enumerators."""
+"""A scripted table for the contract of enumerators, and the splits of its plans."""
 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from types import NoneType
@@ -30,8 +31,15 @@ from penstock.proto.model.groups import (
     SplitProgress,
 )
 from penstock.proto.model.positions import EARLIEST, CommitRange, InstantTime, Position
-from penstock.proto.model.queries import Incremental, Latest, PlanRequest, SnapshotPart
-from penstock.proto.model.reports import TableDescription, TimelineInstant, TimelinePage
+from penstock.proto.model.queries import Incremental, Latest, PlanRequest, Snapshot, SnapshotPart
+from penstock.proto.model.reports import (
+    EndOfSlot,
+    NextSplit,
+    OpenedPlan,
+    TableDescription,
+    TimelineInstant,
+    TimelinePage,
+)
 from penstock.proto.model.splits import (
     AllRows,
     CommitTimeOrdering,
@@ -303,3 +311,23 @@ def _served(table: ScriptedTable, clock: Clock, embedded: EmbeddedEnumerator) ->
         client = EnumeratorClient(server.address, FAST)
         yield Deployment(client, table, clock, embedded, server, groups, client)
         client.close()
+
+
+ALL = PlanRequest(table="trips", query=Snapshot())
+
+
+def drain(enumerator: Enumerator, plan_id: str, slot: int) -> list[Split]:
+    """All splits of a slot, pulled as a reader does."""
+    result = []
+    for index in itertools.count():
+        match enumerator.next_split(plan_id, slot, index):
+            case EndOfSlot():
+                return result
+            case NextSplit(split):
+                result.append(split)
+    raise AssertionError
+
+
+def all_ids(enumerator: Enumerator, opened: OpenedPlan) -> Counter[str]:
+    """Ids of the splits of every slot."""
+    return Counter(s.split_id for slot in range(opened.slots) for s in drain(enumerator, opened.plan_id, slot))

@@ -13,8 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
+from penstock.engine.group.connect import open_group_enumerator
+from penstock.engine.spark.load import loaded
+from penstock.engine.spark.planning import schema_of
+from penstock.engine.spark.stream.reader import PenstockStreamReader
 from penstock.enumerator.server.run import serve
 from penstock.errors import UnsupportedFeature
+from penstock.proto.model.queries import PlanRequest, Snapshot
+from penstock.proto.options.registry import EntryPoint
 from penstock.reader.merge import mergers
 from tests.golden.rows import difference
 
@@ -131,6 +137,31 @@ def test_a_readers_function_merges_what_a_server_planned(tmp_path: pathlib.Path)
             rows = pa.Table.from_batches(batches)
     state = expected(case, "asof_4")
     assert not difference(rows, state.filter(pc.equal(state["_hoodie_commit_time"], case["instants"][4][0])))
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_event_times_without_a_server_are_read_with_the_function(given: bool, tmp_path: pathlib.Path) -> None:
+    """The watermark of a stream of Spark is that of the merged rows; a group of this process can plan."""
+    name = "G_payload_v9_h120"
+    path, merger = unpacked(name, tmp_path), CASES[name]["merger"]
+    timed = {"path": path, "eventTime": "ts", "eventTimeUnit": "s", "maxOutOfOrderness": "0s", "metadata": "off"}
+    options = {**timed, **({"mergers": f"{merger}={FUNCTIONS[merger]}"} if given else {})}
+    load = loaded(options, EntryPoint.STREAM, {})
+    stream = PenstockStreamReader(load, schema_of(load))
+    request = PlanRequest(
+        table=path, query=Snapshot(), event_time="ts", event_time_unit="s", scan_event_time=True, metadata=False
+    )
+    with open_group_enumerator(None, mergers=load.options.mergers) as group:
+        if not given:
+            with pytest.raises(UnsupportedFeature, match=merger):
+                stream.latestOffset(stream.initialOffset())
+            with pytest.raises(UnsupportedFeature, match=merger):
+                group.open_plan(request, "r")
+            return
+        assert group.open_plan(request, "r").splits
+    reached = stream.latestOffset(stream.initialOffset())
+    highest = pc.max(expected(CASES[name], "snapshot")["ts"]).as_py()
+    assert reached["high_us"] == highest * 1_000_000
 
 
 @pytest.mark.parametrize("name", OF_USERS)

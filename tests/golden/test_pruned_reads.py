@@ -11,11 +11,14 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pytest
 
-from penstock.enumerator.planning.plan import plan_request
+from penstock.enumerator.planning.plan import plan_request, pruned_plan
+from penstock.enumerator.planning.pruning import column_statistics
 from penstock.enumerator.planning.pruning import groups as file_pruning
+from penstock.enumerator.planning.pruning.pruned_plan import Reason
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.proto.model.positions import Position
 from penstock.proto.model.queries import Incremental, PlanRequest, Query, ReadOptimized, Snapshot
+from penstock.proto.model.splits import Split
 from penstock.reader.read_split import SplitTally, read_split
 from penstock.reader.split.filter import evaluate
 from penstock.table.hudi_table import HudiTable, open_table
@@ -174,30 +177,63 @@ WITH_STATISTICS = (
 )
 
 
-@pytest.mark.parametrize("case", WITH_STATISTICS)
-def test_files_are_pruned_by_column_statistics(golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read-optimized queries have only log-free files; the test filters around every bound of integers, decimals, dates
-    and timestamps."""
-    monkeypatch.setattr(file_pruning, "FEW_FILES", 0)
-    table = open_table(str(golden.table(case)))
-    if COLUMN_STATS not in indexes(table.properties):
-        pytest.fail(f"{case} has no column statistics")
-    all_files, batch, places = full(table, ReadOptimized())
-    splits = len({place[0] for place in places})
-    dropped = 0
+WITH_STATISTICS_OF_LOGS = ("A_mdt_all_v9_h120", "B_v8_colstats_mor", "B_v9_colstats_mor", "C_v9_streamer_keys")
+"""Those with file groups with logs that filters exclude (versions 8 and 9)."""
+
+
+def around_bounds(batch: pa.RecordBatch) -> list[str]:
+    """Filters around the lowest and highest values of integers, decimals, dates and timestamps."""
+    filters = []
     for field in batch.schema:
         tests = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp)
         judged = any(test(field.type) for test in tests)
         values = sorted(set(batch[field.name].drop_null().to_pylist())) if judged else []
-        for value in {*values[:2], *values[-2:]}:
-            for op in ("=", "<", ">="):
-                where = f"`{field.name}` {op} {literal(value, field.type)}"
-                remaining = evaluate(parse_predicate(where, batch.schema), batch).to_pylist()
-                expected = {place: all_files[place] for place, answer in zip(places, remaining, strict=True) if answer}
-                assert read(table, ReadOptimized(), where)[0] == expected, where
-                request = PlanRequest(table="t", query=ReadOptimized(), where=where)
-                dropped += splits - len(plan_request(table, "t", request).splits)
-    assert dropped > 0
+        ends = {*values[:2], *values[-2:]}
+        filters += [f"`{field.name}` {op} {literal(value, field.type)}" for value in ends for op in ("=", "<", ">=")]
+    return filters
+
+
+def excluded_groups(table: HudiTable, query: Query) -> tuple[list[Split], list[str]]:
+    """(splits that filters around bounds exclude by column statistics, filters with other rows than the filtered full
+    read)."""
+    all_files, batch, places = full(table, query)
+    excluded, wrong = [], []
+    for where in around_bounds(batch):
+        remaining = evaluate(parse_predicate(where, batch.schema), batch).to_pylist()
+        expected = {place: all_files[place] for place, answer in zip(places, remaining, strict=True) if answer}
+        if read(table, query, where)[0] != expected:
+            wrong.append(where)
+        ruled_out = pruned_plan(table, "t", PlanRequest(table="t", query=query, where=where)).ruled_out
+        excluded += [split for item in ruled_out if item.reason is Reason.COLUMN_STATISTICS for split in item.splits]
+    return excluded, wrong
+
+
+@pytest.mark.parametrize("case", WITH_STATISTICS)
+def test_file_groups_are_pruned_by_column_statistics(
+    golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read-optimized queries have only log-free files. Those with logs are excluded too, but not in version 6."""
+    monkeypatch.setattr(file_pruning, "FEW_FILES", 0)
+    table = open_table(str(golden.table(case)))
+    if COLUMN_STATS not in indexes(table.properties):
+        pytest.fail(f"{case} has no column statistics")
+    excluded, wrong = excluded_groups(table, ReadOptimized())
+    assert excluded and not wrong
+    excluded, wrong = excluded_groups(table, Snapshot())
+    assert not wrong
+    assert any(split.logs for split in excluded) is (case in WITH_STATISTICS_OF_LOGS)
+
+
+@pytest.mark.parametrize("case", ["B_v8_colstats_mor", "B_v9_colstats_mor"])
+def test_rows_are_lost_without_the_statistics_of_logs(
+    golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The statistics of logs are needed, and the test above notices if they are missing."""
+    monkeypatch.setattr(file_pruning, "FEW_FILES", 0)
+    keys = column_statistics._keys
+    monkeypatch.setattr(column_statistics, "_keys", lambda split, column: keys(split, column)[:1])
+    _, wrong = excluded_groups(open_table(str(golden.table(case))), Snapshot())
+    assert wrong
 
 
 def test_completion_times_prune_no_file(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,12 +72,18 @@ def group_of(call: Call) -> tuple[str, str]:
 
 
 def _epochs(history: History) -> Iterator[Violation]:
+    first_asked_ns: dict[str, int] = {}
+    for call in history.calls:
+        if call.name == "JoinGroup":
+            request = call.question["request"]
+            first_asked_ns[request] = min(call.asked_ns, first_asked_ns.get(request, NEVER))
     joins = [call for call in history.calls if call.name == "JoinGroup" and call.is_ok]
     for place, join in enumerate(joins):
         epoch = join.answer["member"][3]
         for later in joins[place + 1 :]:
-            same = later.question["request"] == join.question["request"]
-            if not same and later.state == join.state and join.is_before(later) and later.answer["member"][3] <= epoch:
+            # a request that is sent again has the answer of its first attempt
+            is_later = join.answered_ns < first_asked_ns[later.question["request"]]
+            if is_later and later.state == join.state and later.answer["member"][3] <= epoch:
                 text = f"epoch {later.answer['member'][3]} was given out after epoch {epoch}"
                 yield Violation("epochs", str(later.answer["member"]), text, (join.where, later.where))
 

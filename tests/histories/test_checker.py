@@ -43,6 +43,20 @@ def test_every_rule_has_a_broken_history() -> None:
     assert rules == {rule for _, rule in DOCTORED.items()}
 
 
+@pytest.mark.parametrize(("repeated", "broken"), [("q", []), ("another", ["epochs"])])
+def test_repeated_join_has_the_epoch_of_its_first_attempt(repeated: str, broken: list[str]) -> None:
+    """The server joined the reader, and was killed before it answered. Another request is given a new epoch."""
+    script = two_readers()
+    question = {"group": "g", "reader": "c", "table": "t", "over": False, "lost": ""}
+    script.line("c", ask="JoinGroup", request="q", **question)
+    script.line(SERVER, served="JoinGroup", request="q")
+    script.join("d", 9)
+    number = script.line("c", ask="JoinGroup", request=repeated, **question)
+    script.line(SERVER, served="JoinGroup", request=repeated)
+    script.line("c", answer=number, code="OK", member=["t", "g", "c", 8])
+    assert [each.rule for each in violations(script.history())] == broken
+
+
 def test_unanswered_commit_may_count_or_not() -> None:
     for start in (0, 4):
         script = two_readers()

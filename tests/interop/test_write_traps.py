@@ -1,7 +1,8 @@
 """How a writer damages a table, as real Hudi judges it: tables of Penstock that Hudi indexes, compacts, clusters,
 cleans, upgrades and rolls back.
 
-The numbers are those of the traps in `tests/unit/engine/write/test_traps_of_timeline.py` and `test_traps_of_files.py`.
+The numbers are those of the traps in `test_traps_of_timeline.py`, `test_traps_of_files.py` and `test_traps_of_rows.py`
+of `tests/unit/engine/write`.
 """
 
 from __future__ import annotations

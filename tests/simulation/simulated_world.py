@@ -28,9 +28,10 @@ from tests.simulation.checkers import CheckFailed, Ledger, fail
 from tests.simulation.simulated_discovery import Discovery, DiscoveryRequest, progress_at
 from tests.simulation.simulated_faults import happenings
 from tests.simulation.simulated_readers import Reader
+from tests.simulation.simulated_resets import lost_round, place_to_continue
 from tests.simulation.simulated_server import Reply, Rows, Server, round_of
 from tests.simulation.simulated_slots import Job
-from tests.simulation.simulated_table import LATENESS_US, Table, instant_time, position
+from tests.simulation.simulated_table import LATENESS_US, Table, position
 
 LEASE_MS = 2_500
 CALM_MS = 120_000
@@ -267,7 +268,7 @@ class World:
         elif group is not None and group.stopped is None and not group.ended:
             self.features["back-pressure"] += 1
         if group is not None and group.stopped is not None:
-            self._operate(server, group, group.stopped[0])
+            self.reset(server, place_to_continue(self, group, group.stopped[0]))
         self.later(self.rng.randint(150, 450), lambda: self._discover_all(server))
 
     def _discover(self, server: Server, group: Group, requested: DiscoveryRequest | None = None) -> None:
@@ -275,7 +276,8 @@ class World:
             return
         requested = requested or self.request_of(group)
         if requested.on_lost is OnLostRange.EARLIEST and group.rounds and self.strikes("planned round cleaned", 0.2):
-            self._lose_round(server, group)
+            lost = lost_round(self, group)
+            self._on_its_way(lambda: server.handle(lost, None) if server.alive else None, "discovery delayed", 0.2)
             return
         if requested.on_lost is OnLostRange.EARLIEST and self.strikes("range out of sight", 0.02):
             requested = replace(requested, is_out_of_sight=True)
@@ -294,39 +296,6 @@ class World:
         self._on_its_way(deliver, "discovery delayed", 0.08)
         if self.strikes("discovery doubled", 0.05):
             self.later(self.rng.randint(1, 1_200), deliver)
-
-    def _lose_round(self, server: Server, group: Group) -> None:
-        """Removes a file of an open round; ranges after some position, maybe before the group's, can be answered."""
-        view = self.table.view()
-        answered = [view.cleaned, *(item.order_key for item in view.instants if item.order_key > view.cleaned)]
-        held = min(view.pending, default=2**60) if view.layout == 1 else 2**60
-        place = position(self.rng.choice([key for key in answered if key < held] or [view.cleaned]))
-        lost = ev.RangeLost(
-            key=group.key,
-            number=group.number,
-            start=group.progress.position,
-            progress=progress_at(view, place),
-            plan_id=self.rng.choice(list(group.rounds)),
-        )
-        self._on_its_way(lambda: server.handle(lost, None) if server.alive else None, "discovery delayed", 0.2)
-
-    def _operate(self, server: Server, group: Group, code: str) -> None:
-        """Resets a stopped group to a position from which it can continue."""
-        view = self.table.view()
-        known = group.progress.consumed
-        present = {instant_time(item.requested) for item in view.instants}
-        bad = [item.order_key for item in view.instants if item.is_data and instant_time(item.requested) not in known]
-        bad += [item.order_key for item in self.table.every if item.is_removed]
-        first = min((key for key in bad if position(key, 1) <= group.progress.position), default=0)
-        if code == "POSITION_EXPIRED":
-            first = 0
-        places = [view.cleaned]
-        places += [
-            item.order_key
-            for item in view.instants
-            if view.cleaned < item.order_key < first and instant_time(item.requested) in present
-        ]
-        self.reset(server, position(self.rng.choice(places)))
 
     def reset(self, server: Server, place: Position) -> None:
         """Resets the group as an operator does."""

@@ -121,7 +121,7 @@ def tail(
 
     folder = output_dir and ScopedFolder(checked_folder(output_dir), scope_of(table, options, chosen))
     with ExitStack() as at_end:
-        enumerator = at_end.enter_context(open_group_enumerator(options.server, options.access))
+        enumerator = at_end.enter_context(open_group_enumerator(options.server, options.access, options.mergers))
         over_tables = is_pattern(table) and options.server is not None
         consumer = GroupReader(table, options, enumerator, over_tables=over_tables)
         stop = _Stop(consumer)

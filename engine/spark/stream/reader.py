@@ -85,7 +85,9 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._load, self._reading = resolved(load, schema, narrows=True)
         self._initial: Offset | None = None
         self._retry = Retry(policy=load.options.retry, now_ms=lambda: clock() * 1000, wait=pause or time.sleep)
-        self._given, self._reads = enumerator, None if enumerator or load.options.server else open_tables()
+        self._given, self._reads = enumerator, None
+        if not enumerator and not load.options.server:
+            self._reads = open_tables(mergers=load.options.mergers)
         self._end_watch: Callable[[], None] = lambda: None
         self._new_id = new_id
         self._limits, self._takes_all = stream_limits(load.options), False

@@ -27,7 +27,6 @@ from penstock.proto.model.changes import ChangesOf, ChangeStep, ComparedStates, 
 from penstock.proto.model.files import SliceFiles
 from penstock.proto.model.splits import FileRef, Scan, UnknownBounds, VisibleInstants
 from penstock.proto.value_classes import dataclass
-from penstock.table.bootstrap.index import bootstrap_base_path
 from penstock.table.bootstrap.sources import open_sources
 from penstock.table.hudi_table import HudiTable
 from penstock.table.lance import is_lance, read_lance_footer
@@ -157,7 +156,7 @@ class FileBounds:
             storage, stored = self.table.storage, file
             if file.source is not None:
                 stored = file.source
-                storage = open_sources(self.table.base_path, bootstrap_base_path(self.table.properties))
+                storage = open_sources(self.table.base_path, self.table.properties.bootstrap_base_path)
             if is_orc(stored.path) or is_lance(stored.path):
                 read_footer = read_orc_footer if is_orc(stored.path) else read_lance_footer
                 return BaseFileBounds((read_footer(storage, stored).rows,), (stored.size_bytes,), (UnknownBounds(),))

@@ -10,7 +10,12 @@ from typing import Final
 
 from penstock.enumerator.log import log_fallback
 from penstock.enumerator.planning.pruning.bucket_hash import outside_buckets
-from penstock.enumerator.planning.pruning.column_statistics import log_free, usable_columns, without_rows
+from penstock.enumerator.planning.pruning.column_statistics import (
+    log_free,
+    usable_columns,
+    with_statistics,
+    without_rows,
+)
 from penstock.enumerator.planning.pruning.key_filters import may_be_filtered, without_possible_keys
 from penstock.enumerator.planning.pruning.pruned_plan import PrunedPlan, Reason, RuledOut
 from penstock.enumerator.planning.pruning.record_lookup import is_of_newest_rows, without_keys
@@ -83,11 +88,11 @@ class _Pruning:
             self._by_metadata(Reason.BLOOM_FILTERS, lambda metadata: without_possible_keys(candidates, keys, metadata))
 
     def by_column_statistics(self) -> None:
-        """Excludes groups without logs by the bounds of the filter's columns."""
+        """Excludes groups by the bounds of the filter's columns."""
         row_filter, columns = self._state.request.row_filter, usable_columns(self._state, self.plan)
         if row_filter is None or not columns:
             return
-        candidates = log_free(self.plan)
+        candidates = with_statistics(self._state, self.plan)
         if len(candidates) > FEW_FILES:
             self._by_metadata(
                 Reason.COLUMN_STATISTICS, lambda metadata: without_rows(row_filter, candidates, columns, metadata)

@@ -5,13 +5,14 @@ and are packed as `.source/` into the table's zip.
 
     python gen_E.py write --hudi 1.2.0 --jar BUNDLE.jar --work DIR --out DIR
     python gen_E.py reread --hudi 1.2.0 --jar BUNDLE.jar --work DIR --out DIR   (a newer release asks every query again)
-    python gen_E.py pack --work DIR --out DIR
+    python gen_E.py pack --work DIR --out DIR [--onto cases_E.json]   (the cases of that catalogue are kept as they are)
 
 `--cases` (regular expressions, separated by commas) and the layout of WORK and OUT are those of gen_B.py.
 """
-import argparse, glob, json, os, re, shutil, time, traceback, zipfile
-import gen_B
+import argparse, glob, json, os, random, re, shutil, time, traceback, zipfile
+import gen_B, random_histories
 from gen_B import Case, Env, canon, cause, frame, instants, log, run_query, save_frag, session
+from gen_H import without_losers
 
 MOR, COW = "MERGE_ON_READ", "COPY_ON_WRITE"
 SELECTORS = "org.apache.hudi.client.bootstrap.selector."
@@ -37,10 +38,10 @@ class BootCase(Case):
                 "hoodie.bootstrap.full.input.provider": "org.apache.hudi.bootstrap.SparkParquetBootstrapDataProvider", **mode, **(o or {})}
         self.write("bootstrap", None, "bootstrap " + json.dumps({**mode, **(o or {})}), df=self.env.spark.createDataFrame([], "struct<>"), o=opts)
 
-    def spark_source(self, rows=ROWS, keep_p=False, parts=True, select="*"):
+    def spark_source(self, rows=ROWS, keep_p=False, parts=True, select="*", data=frame):
         """Two files a partition, as Spark writes them; the partition column is only in the path unless `keep_p`."""
         for half in range(2):
-            df = frame(self.env.spark, rows[half::2]).selectExpr(select) if select == "*" else frame(self.env.spark, rows[half::2]).selectExpr(*select)
+            df = data(self.env.spark, rows[half::2]).selectExpr(select) if select == "*" else data(self.env.spark, rows[half::2]).selectExpr(*select)
             if parts and keep_p: df = df.selectExpr("*", "p pp")
             w = df.coalesce(1).write.mode("append")
             if parts and keep_p:
@@ -51,7 +52,7 @@ class BootCase(Case):
             elif parts: w.partitionBy("p").parquet(self.source)
             else: w.parquet(self.source)
         self.tidy()
-        self.steps.append("source: %d rows of frame()%s, two files a partition%s" % (len(rows), "" if select == "*" else " " + str(select), ", partition column in the files" if keep_p else ""))
+        self.steps.append("source: %d rows of %s()%s, two files a partition%s" % (len(rows), data.__name__, "" if select == "*" else " " + str(select), ", partition column in the files" if keep_p else ""))
 
     def arrow_source(self, rows=ROWS):
         """One file a partition in row groups of three rows, as pyarrow writes them, with a nested column."""
@@ -161,6 +162,50 @@ def metadata_table(env, v, kind):
     c.done()
 
 
+FORMATTED = {"hoodie.keygen.timebased.timezone": "UTC", "hoodie.keygen.timebased.timestamp.type": "DATE_STRING",
+             "hoodie.keygen.timebased.input.dateformat": "yyyy-MM-dd", "hoodie.keygen.timebased.output.dateformat": "yyyyMMdd"}
+EPOCH = {"hoodie.keygen.timebased.timezone": "UTC", "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
+         "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd", "hoodie.datasource.write.hive_style_partitioning": "false",
+         "hoodie.datasource.write.partitionpath.field": "em"}
+DATES = ("2024-01-01", "2024-01-02", "2024-02-03")
+def keygen(name): return {"hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen." + name, "hoodie.bootstrap.keygen.class": "org.apache.hudi.keygen." + name}
+
+
+def formatted(env, v, name, kind, what, options, path, lacking):
+    """Tables whose paths have formatted dates: rows of (id, ts, name, v, half, em, p), one source file a partition. `path` makes the
+    folder of a row; the source files lack the columns `lacking`."""
+    import datetime as dt, pyarrow as pa, pyarrow.parquet as pq
+    millis = lambda p, n: int(dt.datetime.fromisoformat(p + "T05:00:00+00:00").timestamp() * 1000) + n
+    c = BootCase(env, f"E_{name}_v{v}", kind, what, options)
+    folders = {}
+    for n in range(1, 13): folders.setdefault(path(DATES[n % 3], n % 2), []).append(("k%02d" % n, 10, "n%d" % n, n, n % 2, millis(DATES[n % 3], n), DATES[n % 3]))
+    names = ("id", "ts", "name", "v", "half", "em", "p")
+    for folder, rows in folders.items():
+        os.makedirs(os.path.join(c.source, folder), exist_ok=True)
+        table = pa.table({column: pa.array(values, pa.int32()) if column in ("v", "half") else pa.array(values) for column, values in zip(names, zip(*rows))})
+        pq.write_table(table.drop_columns(list(lacking)), os.path.join(c.source, folder, "f.parquet"))
+    c.steps.append("source: 12 rows, one file a partition (%s), written by pyarrow%s" % (", ".join(sorted(folders)), ", without " + ", ".join(lacking) if lacking else ""))
+    c.bootstrap(METADATA, options)
+    def write(*rows):
+        values = ",".join("('%s',%dL,'n%d',%d,%d,%dL,'%s')" % (i, ts, v, v, half, millis(p, v), p) for i, ts, v, half, p in rows)
+        c.write("upsert", None, "upsert " + values, df=env.spark.sql("SELECT id, ts, name, v, half, em, p FROM VALUES %s AS t(id,ts,name,v,half,em,p)" % values))
+    write(("k03", 20, 103, 1, DATES[0]), ("k40", 20, 140, 0, DATES[2]), ("k04", 5, 104, 0, DATES[1]))
+    write(("k05", 30, 105, 1, DATES[2]), ("k41", 30, 141, 1, DATES[0]))
+    c.done()
+
+
+def formatted_cases(env, v):
+    hive, of_path = lambda p, n: "p=" + p.replace("-", ""), "formatted dates; Hudi returns the partition columns as texts of the path"
+    for name, kind, what, options, path, lacking in (
+        ("timestamp_cow", COW, "Metadata-only bootstrap of " + of_path + ", though source files have others.", {**keygen("TimestampBasedKeyGenerator"), **FORMATTED}, hive, ()),
+        ("timestamp_mor", MOR, "Metadata-only bootstrap of " + of_path + ", which source files lack.", {**keygen("TimestampBasedKeyGenerator"), **FORMATTED}, hive, ("p",)),
+        ("epoch_mor", MOR, "Metadata-only bootstrap of yyyy/MM/dd folders of a whole number; Hudi returns a text column of paths.", {**keygen("TimestampBasedKeyGenerator"), **EPOCH}, lambda p, n: p.replace("-", "/"), ()),
+        ("custom_mor", MOR, "Metadata-only bootstrap with a custom key generator: a whole number as it is, and " + of_path + ".",
+         {**keygen("CustomKeyGenerator"), **FORMATTED, "hoodie.datasource.write.partitionpath.field": "half:SIMPLE,p:TIMESTAMP"}, lambda p, n: "half=%d/%s" % (n, hive(p, n)), ("half", "p")),
+    ):
+        yield f"E_{name}_v{v}", lambda of=(name, kind, what, options, path, lacking): formatted(env, v, *of)
+
+
 def archived(env, v, kind):
     c = BootCase(env, f"E_archived_{'mor' if kind == MOR else 'cow'}_v{v}", kind, "Metadata-only bootstrap, then upserts of partition a until the bootstrap's instant is archived; partitions b and c are still skeletons, one with a log in MOR.")
     c.spark_source(); c.bootstrap(METADATA)
@@ -196,6 +241,77 @@ def cases(env):
             yield f"E_nonpart_cow_v{v}", lambda: nonpart(env, v, COW)
             yield f"E_special_v{v}", lambda: special(env, v)
             yield f"E_cow_cdc_v{v}", lambda: cow(env, v, cdc=True)
+            yield from formatted_cases(env, v)
+    yield from histories(env)
+
+
+TYPES = ("SELECT id, ts, nullif(v, 0) v, nullif(concat('n', v), 'n0') name, cast(v as double) / 2 d, cast(nullif(v, 0) + 0.25 as decimal(10,2)) amt, "
+         "date_add(date'1969-12-30', v) day, timestamp_micros(1700000000000000 + ts * 1000000 - v * 60000000000000) at, if(v = 0, null, array(v, v + 1)) arr, "
+         "if(v = 0, null, map('k', v)) m, if(v = 0, null, named_struct('x', nullif(v, 2), 'y', concat('y', v))) st, p FROM VALUES %s AS t(id,ts,v,p)")
+CDC = {"hoodie.table.cdc.enabled": "true"}
+NO_SMALL_FILES = {"hoodie.parquet.small.file.limit": "0"}
+BY_REGEX = {**MIXED, "hoodie.bootstrap.mode.selector.regex": "p=y.*"}
+HISTORIES = [("1.2.0", 989, COW, 9, METADATA, CDC), ("1.2.0", 561, MOR, 9, METADATA, {"hoodie.compact.inline": "true"}), ("1.2.0", 1754, MOR, 9, METADATA, {**CDC, **NO_SMALL_FILES}),
+             ("1.2.0", 1078, MOR, 9, BY_REGEX, NO_SMALL_FILES), ("1.2.0", 1643, MOR, 6, METADATA, NO_SMALL_FILES),
+             ("0.15.0", 185, MOR, 6, METADATA, {}), ("0.15.0", 313, COW, 6, METADATA, {})]
+"""(Release, seed, table type, version, mode, options) of each. With other seeds Hudi 1.2.0 fails at some inserts that would rewrite a skeleton."""
+
+
+def typed(spark, values):
+    """Rows of a history: nulls and nested columns."""
+    return spark.sql(TYPES % ",".join(map(str, values)))
+
+
+def later(spark, values, changes):
+    """Rows of a history, with the columns of its schema."""
+    from pyspark.sql import functions
+    df = typed(spark, values)
+    if not changes: return df
+    return df.withColumn("v", functions.col("v").cast("long")).withColumn("w", functions.expr("nullif(concat('w', id), 'wk01')"))
+
+
+def source_rows(seed):
+    draw = random.Random("source %d" % seed)
+    return [("k%02d" % n, draw.randint(1, 12), 0 if draw.random() < 0.1 else n + 1, draw.choice(random_histories.PARTITIONS))
+            for n in range(draw.randint(12, 20))]
+
+
+def empty_images(env, d):
+    """Changes with an image of a row of a skeleton: Hudi reads it without its source file, and so without its values."""
+    import pyarrow.parquet as pq
+    for q in d["queries"]:
+        if q["query"] != "cdc" or not q["expected"] or "WRONG" in q["note"]: continue
+        images = pq.read_table(os.path.join(env.out, q["expected"]), columns=["before", "after"])
+        empty = sum(all(name.startswith("_hoodie_") for name in json.loads(image)) for side in images.columns for image in side.to_pylist() if image and image != "null")
+        if empty: q["note"] += "; WRONG: %d images of rows of the bootstrap are empty, since Hudi reads skeletons without their source files here" % empty
+
+
+def ranges_without_losers(env, d, queries):
+    """`full` of the ranges that this release answered."""
+    asked = [dict(q, hudi=env.hudi) for q in queries]
+    part = dict(d, hudi=env.hudi, queries=asked)
+    gen_B.full_slice(env, part)
+    without_losers(env, part)
+    for q, answered in zip(queries, asked): q.update({k: v for k, v in answered.items() if k.startswith("full")})
+
+
+def histories(env):
+    """A bootstrap of random rows, then eleven random operations each."""
+    for release, seed, kind, version, mode, options in HISTORIES:
+        if release != env.hudi: continue
+        name = "E_history_%s%d_v%d" % ("mor" if kind == MOR else "cow", seed, version)
+        def make(seed=seed, kind=kind, version=version, mode=mode, options=options, name=name):
+            c = BootCase(env, name, kind, "A random history of a bootstrapped table, seed %d, %s." % (seed, "mixed" if mode is BY_REGEX else "metadata-only"),
+                         {"hoodie.index.type": "SIMPLE", "hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false", "hoodie.compact.inline": "false", **options})
+            (_, first, _), *operations = random_histories.history(seed, kind == MOR, version, "SIMPLE", source_rows(seed))
+            c.spark_source(first, keep_p=mode is BY_REGEX, data=typed); c.steps.append("rows of the source: %s" % first); c.bootstrap(mode)
+            random_histories.run(c, operations, lambda values, changes: later(env.spark, values, changes))
+            c.done(cdc=options.items() >= CDC.items())
+            d = json.load(open(os.path.join(env.out, "frag", name + ".json")))
+            empty_images(env, d)
+            if kind == MOR and release == "1.2.0": ranges_without_losers(env, d, d["queries"])
+            save_frag(env, d)
+        yield name, make
 
 
 def full_ranges(env, d):
@@ -223,14 +339,16 @@ def reread(env, ok):
                     if q["id"] in ("inc_all", "inc_01"): q["note"] += "; WRONG: p is not unescaped ('x y%2Fz'), a snapshot has 'x y/z'"
                 save_frag(env, d)
             continue
-        suffix = "__r" + env.hudi.replace(".", ""); add = []
+        suffix = "__r" + env.hudi.replace(".", ""); add = []; history = "_history_" in d["name"]
         d["queries"] = [q for q in d["queries"] if q["hudi"] != env.hudi]
         for q in d["queries"]:
             n = run_query(env, os.path.join(env.work, d["name"]), d["name"], json.loads(json.dumps(q)), suffix)
             if n["expected"] and q["expected"] and canon(os.path.join(env.out, n["expected"])) == canon(os.path.join(env.out, q["expected"])):
                 q["also"] = [env.hudi]; os.remove(os.path.join(env.out, n["expected"]))
             elif (n["rows"] == 0 and q["rows"] == 0) or (n["error"] and q["error"]): q["also"] = [env.hudi]
-            else:
+            if history and d["table_type"] == MOR: ranges_without_losers(env, d, [q if q["also"] else n])
+            if not q["also"]:
+                if history: q["note"] += "; WRONG: 0.15.0 " + ("reads skeletons without their source files here (nulls)" if d["table_type"] == MOR else "omits file groups that were replaced later")
                 n["id"] = q["id"] + suffix; add.append(n)
                 if q.get("full") not in (None, q["expected"]): q["note"] += "; 0.15.0 reads skeletons without their source files here (nulls): `full` has the rows"
         d["queries"] += add; save_frag(env, d)
@@ -252,14 +370,16 @@ def pack(a):
                     for n in [x for x in dirs if not os.listdir(os.path.join(root, x))]: z.writestr(zipfile.ZipInfo(prefix + os.path.relpath(os.path.join(root, n), base) + "/"), "")
                     for n in sorted(files):
                         if not n.endswith(".crc"): z.write(os.path.join(root, n), prefix + os.path.relpath(os.path.join(root, n), base))
-    json.dump(out, open(os.path.join(a.out, "cases_E.json"), "w"), indent=1)
+    packed = {d["name"] for d in out}
+    kept = [d for d in json.load(open(a.onto)) if d["name"] not in packed] if a.onto else []
+    json.dump(sorted(kept + out, key=lambda d: d["name"]), open(os.path.join(a.out, "cases_E.json"), "w"), indent=1)
     print(len(out), "cases")
 
 
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("stage", choices=["write", "reread", "pack"]); ap.add_argument("--hudi", default="1.2.0")
-    ap.add_argument("--jar"); ap.add_argument("--work", required=True); ap.add_argument("--out", required=True); ap.add_argument("--cases", default="")
+    ap.add_argument("--jar"); ap.add_argument("--work", required=True); ap.add_argument("--out", required=True); ap.add_argument("--cases", default=""); ap.add_argument("--onto", default="")
     a = ap.parse_args()
     a.work, a.out = os.path.abspath(a.work), os.path.abspath(a.out)
     os.makedirs(a.work, exist_ok=True); os.makedirs(a.out, exist_ok=True)

@@ -4,10 +4,10 @@
     python gen_F.py pack --work DIR --out DIR
 
 `--cases` and the layout of WORK and OUT are those of gen_B.py. Hudi 1.2.0 reads ORC files alone (copy on write,
-read-optimized) only without Spark's vectorized ORC reader, so the session has it off. It cannot compact such a table.
+read-optimized) only without Spark's vectorized ORC reader, so the session has it off. It can neither compact nor cluster such a table.
 """
-import argparse, os, re, time, traceback
-import gen_B, gen_D
+import argparse, json, os, re, time, traceback
+import gen_B, gen_D, random_histories
 from gen_B import Case, cause, instants, log, session
 
 MOR, COW = "MERGE_ON_READ", "COPY_ON_WRITE"
@@ -21,6 +21,24 @@ TYPES = ("SELECT id, ts, nullif(v, 0) v, nullif(v, 0) * 3000000000L big, nullif(
          "timestamp_micros(1700000000000000 + ts * 1000000) at, cast(concat('b', v) as binary) bin, "
          "if(v = 0, null, array(v, v + 1)) arr, if(v = 0, null, map('k', v)) m, "
          "if(v = 0, null, named_struct('x', v, 'y', concat('y', v), 'at', timestamp_micros(ts * 1000000), 'in', array(named_struct('z', v)))) st, p FROM VALUES %s AS t(id,ts,v,p)")
+HISTORIES = [(323, COW, 9, "SIMPLE"), (231, COW, 6, "SIMPLE"), (204, MOR, 9, "SIMPLE")]
+WITHOUT = ("compact", "cluster")  # operations of `random_histories` that Hudi 1.2.0 does not support on tables in ORC
+MORE_TYPES = ("SELECT t.*, timestamp_micros(1700000000000000 + ts * 1000000 - coalesce(v, 0) * 60000000000000) old, cast(coalesce(v, 0) as byte) tiny, "
+              "if(v is null, array(), array(v, null)) holes, array(array(v), null) nested, array(named_struct('z', v), null) structs, "
+              "if(v is null, '', null) blank, if(v is null, double('nan'), -0.0d) nan, cast(-coalesce(v, 0) - 0.5 as decimal(20,3)) neg, "
+              "map('t', timestamp_micros(ts * 1000)) times FROM {rows} t")
+ZONE = "America/New_York"
+UTC_NOTE = "Hudi's JVM in UTC; WRONG: the wall-clock times of the writer's zone; the query without `__utc` has the instants"
+# Hudi stores a fraction of a second before 1970 as negative nanoseconds, which its own reader refuses. Its reader returns
+# instants before 1883-11-18 (New York) 238 s early, and shifts dates before 1582-10-15 to another calendar: both are left out
+# instants: winter, summer; the hour that comes twice; around the hour that is left out; around 1970 in both zones; around 2015; before 1900; later
+INSTANTS = {"winter": 1705322096123456, "summer": 1721046896123456, "twice1": 1699162200500000, "twice2": 1699165800500000,
+            "gap1": 1678604399999999, "gap2": 1678604400000000, "epoch": 0, "half": 500000, "before": -1000000, "minute": -60000000, "dawn": -3600000000,
+            "early": 12345678901, "midnight": 18000000000, "night": 17999999999, "base": 1420088400000000, "base_utc": 1420070400000000,
+            "1969": -15724799000000, "1940": -937195199000000, "1899": -2208988801000000, "1884": -2700000000000000,
+            "2040": 2225000000250000, "2040s": 2212000000250000, "2200": 7258118400000001, "none": None}
+DAYS = {"winter": "2024-01-15", "summer": "2024-07-15", "epoch": "1970-01-01", "before": "1969-12-31", "1899": "1899-12-31", "1884": "1883-11-18",
+        "early": "1700-02-28", "2200": "2200-01-01", "1940": "1582-10-15"}
 FIRST = [("a", 1, 0, "x"), ("b", 1, 2, "x"), ("c", 1, 3, "y"), ("d", 1, 4, "y"), ("e", 1, 5, "x")]
 SECOND = [("a", 2, 10, "x"), ("c", 2, 30, "y"), ("f", 2, 6, "y"), ("g", 2, 0, "x")]
 THIRD = [("b", 3, 20, "x"), ("d", 3, 0, "y")]
@@ -49,7 +67,82 @@ def life(env, kind, version, name, what, options):
     return f"F_{name}_v{version}", make
 
 
+def later(env, values, changes):
+    """Rows of a history, with the columns of its schema."""
+    import gen_H  # late, because it imports this module
+    return gen_H.later(env, values, changes, lambda env, values: env.spark.sql(MORE_TYPES, rows=rows(env, values)))
+
+
+def histories(env):
+    """Twelve random operations each."""
+    import gen_H
+    for seed, kind, version, index in HISTORIES:
+        name = "F_orc_history_%s%d_v%d" % ("mor" if kind == MOR else "cow", seed, version)
+        def make(seed=seed, kind=kind, version=version, index=index, name=name):
+            env.tv = version
+            changes = {"hoodie.table.cdc.enabled": "true"} if (kind, version) == (COW, 9) else {}
+            c = Case(env, name, kind, "A random history of base files in ORC, seed %d, index %s." % (seed, index),
+                     {**ORC, **(BUCKETS if index == "BUCKET" else {"hoodie.index.type": "SIMPLE"}), "hoodie.compact.inline": "false",
+                      "hoodie.parquet.small.file.limit": "0", **changes})
+            random_histories.run(c, random_histories.history(seed, kind == MOR, version, index, without=WITHOUT), lambda values, changes: later(env, values, changes))
+            c.standard()
+            if changes: c.standard(inc=False, cdc=True); c.queries = list({q["id"]: q for q in c.queries}.values())
+            gen_H.asked(c)
+            if kind == MOR:
+                d = json.load(open(os.path.join(env.out, "frag", name + ".json")))
+                gen_B.full_slice(env, d)
+                gen_H.without_losers(env, d)
+        yield name, make
+
+
+def in_zone(env, zone):
+    """Sets the default zone of the JVM."""
+    env.spark._jvm.java.util.TimeZone.setDefault(env.spark._jvm.java.util.TimeZone.getTimeZone(zone))
+
+
+class ZoneCase(Case):
+    """A table whose writer's default zone is ZONE. Each query is asked there, and again (`__utc`) in UTC."""
+    def finish(self):
+        super().finish()
+        d = json.load(open(os.path.join(self.env.out, "frag", self.name + ".json")))
+        in_zone(self.env, "UTC")
+        for q in [dict(q) for q in self.queries if q["id"] in ("snapshot", "inc_all", "read_optimized")]:
+            q = gen_B.run_query(self.env, self.base, self.name, {**q, "note": UTC_NOTE}, "__utc")
+            d["queries"].append({**q, "id": q["id"] + "__utc"})
+        gen_B.save_frag(self.env, d)
+
+
+def zoned(env, names, version=1):
+    """Rows with the instants of these names, also in nested columns."""
+    spark = env.spark
+    text = lambda x: "null" if x is None else repr(x)
+    values = ",".join("(%r, %dL, %s, %s)" % (n, version, "cast(null as bigint)" if INSTANTS[n] is None else "%dL" % INSTANTS[n], text(DAYS.get(n))) for n in names)
+    return spark.sql("SELECT id, ts, timestamp_micros(x) at, x micros, coalesce(cast(d as date), date'2000-01-01') day, "
+                     "named_struct('at', timestamp_micros(x), 'x', x) st, array(timestamp_micros(x), null) ats, "
+                     "map('k', timestamp_micros(x)) m, 'x' p FROM VALUES %s AS t(id, ts, x, d)" % values).coalesce(1)
+
+
+def zones(env):
+    for kind in (COW, MOR):
+        name = "F_orc_zone_%s_v9" % ("mor" if kind == MOR else "cow")
+        def make(kind=kind, name=name):
+            env.tv = 9
+            in_zone(env, ZONE)
+            try:
+                c = ZoneCase(env, name, kind, "The JVM of the writer is in the zone %s. Queries are asked there, those with `__utc` in UTC." % ZONE,
+                             {**ORC, "hoodie.index.type": "SIMPLE", "hoodie.compact.inline": "false"})
+                names = list(INSTANTS)
+                c.write("insert", None, text="insert %s" % names, df=zoned(env, names))
+                c.write("upsert", None, text="upsert %s" % names[::3], df=zoned(env, names[::3], 2))
+                c.standard()
+                c.finish()
+            finally: in_zone(env, "UTC")
+        yield name, make
+
+
 def cases(env):
+    yield from histories(env)
+    yield from zones(env)
     for v in (6, 9):
         yield life(env, COW, v, "orc_cow", "Base files in ORC, rewritten; every type, nulls; a column is added.", {"hoodie.index.type": "SIMPLE"})
         yield life(env, MOR, v, "orc_mor", "Base files in ORC with Avro logs; every type, nulls; a column is added.",
@@ -67,6 +160,7 @@ def main():
     if a.stage == "pack": return gen_D.pack(a, "cases_F.json")
     spark = session(a.jar)
     spark.sql("set spark.sql.orc.enableVectorizedReader=false")
+    spark.sql("set spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED")  # of the expected rows
     env = gen_B.Env(a, spark, None)
     asked = [re.compile(x) for x in a.cases.split(",") if x]
     for name, make in cases(env):

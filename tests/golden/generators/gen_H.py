@@ -9,7 +9,7 @@ ones on the class path, but the two of lance-spark after Hudi's bundle: both hav
 `--cases` and the layout of WORK and OUT are those of gen_B.py.
 """
 import argparse, glob, json, os, re, time, traceback
-import gen_B, gen_D, lance_histories
+import gen_B, gen_D, random_histories
 from gen_B import Case, cause, instants, log, session
 from gen_F import FIRST, LAST, SECOND, THIRD
 
@@ -104,10 +104,10 @@ def cases(env):
     yield from histories(env)
 
 
-def later(env, values, changes):
+def later(env, values, changes, data=rows):
     """Rows of a history, with the columns of its schema."""
     from pyspark.sql import functions
-    df = rows(env, values)
+    df = data(env, values)
     if not changes: return df
     return df.withColumn("v", functions.col("v").cast("long")).withColumn("w", functions.expr("nullif(concat('w', id), 'wk1')"))
 
@@ -138,7 +138,7 @@ def histories(env):
             changes = {"hoodie.table.cdc.enabled": "true"} if (kind, version) == (COW, 9) else {}
             c = Case(env, name, kind, "A random history of base files in Lance, seed %d, index %s." % (seed, index),
                      {**LANCE, **(BUCKETS if index == "BUCKET" else {"hoodie.index.type": "SIMPLE"}), "hoodie.parquet.small.file.limit": "0", **changes})
-            lance_histories.run(c, lance_histories.history(seed, kind == MOR, version, index), lambda values, changes: later(env, values, changes))
+            random_histories.run(c, random_histories.history(seed, kind == MOR, version, index), lambda values, changes: later(env, values, changes))
             c.standard()
             if changes: c.standard(inc=False, cdc=True); c.queries = list({q["id"]: q for q in c.queries}.values())
             asked(c)

@@ -1,4 +1,4 @@
-"""`read_split` as a whole: order, ordinals, resuming, filters, ranges, partition columns, errors, memory."""
+"""`read_split` as a whole: order, ordinals, resuming, filters, ranges, partition columns, errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -36,8 +35,6 @@ from penstock.proto.model.splits import (
 from penstock.reader import read_split as read_split_module
 from penstock.reader.base.file import BaseFile
 from penstock.reader.read_split import ReadOptions, SplitTally, read_split
-from penstock.reader.split import context as context_module
-from penstock.reader.split import emit
 from tests.oracle import slice_writer
 from tests.unit.reader.slices import BASE_INSTANT, SliceFolder, comparable, ordinals_of, rows_of, table_of
 
@@ -254,21 +251,6 @@ def test_positions_that_point_at_another_row_are_damage(
         folder.read()
 
 
-def test_rows_of_any_width_come_in_batches_of_bounded_bytes(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(context_module, "BATCH_BYTES", 10_000)
-    folder = SliceFolder(tmp_path, {"ts": "long", "v": "string"})
-    wide = [{"_hoodie_record_key": f"{n}", "ts": n, "v": "x" * 1000} for n in range(60)]
-    folder.write_base([wide[:40]])
-    folder.write_log(slice_writer.data_block(folder.avro, wide[20:], "20260102000000000"))
-    for compiled in (True, False):
-        result = folder.read(options=ReadOptions(1000, compiled))
-        assert ordinals_of(result) == list(range(60))
-        assert max(batch.batch.num_rows for batch in result) <= 10
-    assert emit.BATCH_BYTES > 1 << 20
-
-
 def test_read_is_counted_in_the_tally(folder: SliceFolder) -> None:
     ticks = iter(range(1_000_000))
     tally = SplitTally(clock=lambda: float(next(ticks)), event_time="at")
@@ -373,29 +355,3 @@ def test_closing_early_closes_the_base_file(folder: SliceFolder, monkeypatch: py
     assert not closed
     reading.close()
     assert closed == [True]
-
-
-def test_memory_does_not_grow_with_the_base(tmp_path: pathlib.Path) -> None:
-    """Arrow's peak while a base of 8 row groups streams past a log is that of a base of 2."""
-    peaks = []
-    for groups in (2, 8):
-        below = tmp_path / f"{groups}"
-        below.mkdir()
-        folder = SliceFolder(below, {"ts": "long", "v": "double"})
-        path = below / f"group_0-1-1_{BASE_INSTANT}.parquet"
-        count = groups * 40_000
-        columns = {name: pa.nulls(count, pa.string()) for name in slice_writer.META}
-        columns["_hoodie_record_key"] = pa.array([f"key-{number:09d}" for number in range(count)])
-        numbers = {"ts": np.arange(count), "v": np.random.default_rng(1).random(count)}
-        pq.write_table(pa.table({**columns, **numbers}, folder.arrow), path, row_group_size=40_000)
-        folder.base = FileRef(path.name, path.stat().st_size)
-        rows = [{"_hoodie_record_key": f"key-{number * 7:09d}", "ts": 1, "v": 1.0} for number in range(100)]
-        folder.write_log(slice_writer.data_block(folder.avro, rows, "20260102000000000"))
-        pool = pa.default_memory_pool()
-        before, peak, rows_read = pool.bytes_allocated(), 0, 0
-        for result in read_split(folder.scan(), folder.split(), options=ReadOptions(4096)):
-            rows_read += result.batch.num_rows
-            peak = max(peak, pool.bytes_allocated() - before)
-        assert rows_read == count
-        peaks.append(peak)
-    assert peaks[1] < peaks[0] * 1.25

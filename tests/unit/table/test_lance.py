@@ -11,7 +11,7 @@ import pytest
 
 from penstock.proto.errors import CorruptFile, UnsupportedFeature
 from penstock.proto.model.files import FileRef
-from penstock.table import lance
+from penstock.table import lance, wire_message
 from penstock.table.lance import LanceFooter, is_lance, lance_footer, read_lance_footer
 from penstock.table.storage.filesystem import open_storage
 from tests.lance_files import write_lance
@@ -122,7 +122,7 @@ class CountedBytes(bytes):
 )
 def test_numbers_of_all_messages_are_limited_together(descriptor: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     footer(of_descriptor(descriptor))
-    monkeypatch.setattr(lance, "_MOST_NUMBER_BYTES", 20_000)
+    monkeypatch.setattr(wire_message, "_MOST_NUMBER_BYTES", 20_000)
     with pytest.raises(pa.ArrowInvalid, match="a descriptor with more than 20000 bytes of numbers"):
         footer(of_descriptor(descriptor))
 

@@ -152,3 +152,7 @@ SECOND: list[Row] = [("k1", 2, "oslo"), ("k2", 2, "riga"), ("new", 2, "bern")]
 def upserted(rows: Sequence[Row], newer: Sequence[Row]) -> list[Row]:
     keys = {(key, city) for key, _, city in newer}
     return sorted([row for row in rows if (row[0], row[2]) not in keys] + list(newer))
+
+
+each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind)))
+copy_on_write = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[1] == "copy_on_write"])

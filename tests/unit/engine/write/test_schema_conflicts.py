@@ -10,9 +10,7 @@ import pytest
 import penstock
 from penstock.engine.write.write import write
 from penstock.proto.errors import SchemaMismatch, WriteConflict
-from tests.unit.engine.write.recorded_storage import FIRST, KINDS, Kind, Lake, Row, arrow
-
-each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind)))
+from tests.unit.engine.write.recorded_storage import FIRST, Kind, Lake, Row, arrow, each_kind
 
 
 def with_column(rows: list[Row]) -> pa.Table:

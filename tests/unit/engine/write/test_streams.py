@@ -19,9 +19,19 @@ from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
 from penstock.proto.errors import SchemaMismatch
 from penstock.writer.index.new_groups import FileSizes
-from tests.unit.engine.write.recorded_storage import FIRST, KINDS, SCHEMA, SECOND, Kind, Lake, Row, arrow, upserted
+from tests.unit.engine.write.recorded_storage import (
+    FIRST,
+    KINDS,
+    SCHEMA,
+    SECOND,
+    Kind,
+    Lake,
+    Row,
+    arrow,
+    each_kind,
+    upserted,
+)
 
-each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind)))
 GLOBAL: tuple[Kind, ...] = ((9, "merge_on_read", "global_bloom"), (6, "copy_on_write", "global_simple"))
 SMALL = 800
 """Bytes that a test holds in memory: some 20 rows."""

@@ -1,7 +1,7 @@
 """How a writer damages a table through its timeline, and that Penstock's does not.
 
-The numbers are those of the traps that real Hudi showed to a prototype; `test_traps_of_files` and
-`tests/interop/test_write_traps.py` have the others.
+The numbers are those of the traps that real Hudi showed to a prototype; `test_traps_of_files`, `test_traps_of_rows`
+and `tests/interop/test_write_traps.py` have the others.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from penstock.engine.write.write import write
 from penstock.proto.errors import ConfigurationError, StorageError, TableError, UnsupportedFeature, WriteConflict
 from penstock.writer.transaction.transaction import WriteEnvironment
 from tests.unit.engine.write.killed_storage import Killed, KilledStorage, as_other_process
-from tests.unit.engine.write.recorded_storage import FIRST, KINDS, SECOND, Kind, Lake, arrow, upserted
+from tests.unit.engine.write.recorded_storage import FIRST, KINDS, SECOND, Kind, Lake, arrow, each_kind, upserted
 from tests.unit.engine.write.test_kills import leftovers
 
-each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind)))
 both_layouts = pytest.mark.parametrize("kind", [(9, "merge_on_read", "bucket"), (6, "copy_on_write", "simple")])
 
 

@@ -13,10 +13,9 @@ from penstock.engine.write import planned_write as write_module
 from penstock.engine.write.write import write
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, TableNotFound, WriteConflict
 from penstock.writer.index.new_groups import FileSizes
-from tests.unit.engine.write.recorded_storage import FIRST, KINDS, SECOND, Kind, Lake, arrow, upserted
+from tests.unit.engine.write.recorded_storage import FIRST, KINDS, SECOND, Kind, Lake, arrow, each_kind, upserted
 from tests.unit.engine.write.test_kills import leftovers
 
-each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind)))
 one_kind = pytest.mark.parametrize("kind", KINDS[:1])
 
 

@@ -14,10 +14,12 @@ from penstock.enumerator.core.state import State, apply
 from penstock.enumerator.core.stored.codec import decode_record, encode_record
 from penstock.enumerator.core.stored.log_compaction import compacted_records
 from penstock.enumerator.core.writes import events as ev
+from penstock.enumerator.core.writes.decide import WriteLimits
 from penstock.enumerator.core.writes.state import Write
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.writes import NO_PROGRESS, TouchedGroups, WriteCommit, WriteId, WriteSpec
 
+LEASE_MS = WriteLimits().lease_ms
 A = TypeVar("A")
 SPEC = WriteSpec(action="commit")
 BUCKETS = WriteSpec(action="deltacommit", by_bucket=True)

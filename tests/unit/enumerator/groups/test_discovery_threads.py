@@ -84,15 +84,35 @@ def test_blocked_table_delays_neither_other_tables_nor_leases() -> None:
 
 @dataclass
 class Counting(Script):
-    """Each advance waits for a permit; `begun`: their tables in order."""
+    """Each advance waits for a permit; `begun`: their tables in order. The oldest is released first: of threads that
+    wait for a semaphore, any may go on, also one that came later."""
 
-    permits: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     begun: list[str] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _waiting: queue.SimpleQueue[threading.Event] = field(default_factory=queue.SimpleQueue)
+    _is_open: bool = False
 
     def advance(self, path: str, name: str, following: Following) -> Advance:
-        self.begun.append(name)
-        assert self.permits.acquire(timeout=30)
+        permit = threading.Event()
+        with self._lock:
+            self.begun.append(name)
+            if not self._is_open:
+                self._waiting.put(permit)
+            else:
+                permit.set()
+        assert permit.wait(30)
         return super().advance(path, name, following)
+
+    def release(self) -> None:
+        """Lets the oldest advance go on."""
+        self._waiting.get(timeout=PROGRESS_S).set()
+
+    def release_all(self) -> None:
+        """Lets every advance go on, also those to come."""
+        with self._lock:
+            self._is_open = True
+            while not self._waiting.empty():
+                self._waiting.get().set()
 
 
 def test_each_of_many_tables_is_discovered_although_earlier_ones_are_due_again() -> None:
@@ -113,10 +133,10 @@ def test_each_of_many_tables_is_discovered_although_earlier_ones_are_due_again()
     try:
         for looks in range(table_jobs.MAX_RUNNING, 2 * len(names) + 1):
             until(lambda looks=looks: len(script.begun) == looks)  # type: ignore[misc]
-            script.permits.release()
+            script.release()
         assert {name: script.begun[: 2 * len(names)].count(name) for name in names} == dict.fromkeys(names, 2)
     finally:
-        script.permits.release(1_000)
+        script.release_all()
         service.stop()
 
 

@@ -19,7 +19,8 @@ from penstock.proto.errors import PositionExpired
 from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.queries import Incremental, Query, ReadOptimized, Snapshot, SnapshotAsOf
 from penstock.proto.model.splits import RowsOf
-from tests.unit.enumerator.planning.planner_model import ModelTable, Token, position, text
+from tests.unit.enumerator.planning.model_writers import Token, text
+from tests.unit.enumerator.planning.planner_model import ModelTable, position
 
 
 @st.composite

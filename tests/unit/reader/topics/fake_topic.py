@@ -131,3 +131,7 @@ def read_all(
 
 def rows_of(batches: Sequence[SplitBatch]) -> list[dict[str, object]]:
     return [row for item in batches for row in item.batch.to_pylist()]
+
+
+def order(number: int, **more: object) -> dict[str, object]:
+    return {"id": number, "city": f"c{number}", "amount": number / 4, "ts": 1_700_000_000_000_000, **more}

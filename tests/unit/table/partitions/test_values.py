@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.table.config.properties import TableProperties, load_properties, parse_table_properties
-from penstock.table.partitions.values import DEFAULT_PARTITION, partition_values, path_value_fields, unescape
+from penstock.table.partitions.values import (
+    DEFAULT_PARTITION,
+    partition_values,
+    path_value_fields,
+    text_fields,
+    unescape,
+)
 from penstock.table.storage.filesystem import open_storage
 
 _HIVE_ESCAPED = "\"#%'*/:=?\\{[]^\x7f" + "".join(map(chr, range(1, 0x20)))
@@ -102,6 +108,41 @@ def _table(**settings: str) -> TableProperties:
 )
 def test_key_generator_decides_where_values_come_from(keygen: dict[str, str], from_path: bool) -> None:
     assert path_value_fields(_table(**keygen)) == (("p", "d") if from_path else ())
+
+
+BOOTSTRAPPED = {"bootstrap__base__path": "/source"}
+
+
+@pytest.mark.parametrize(
+    ("keygen", "fields", "from_path", "texts"),
+    [
+        ("org.apache.hudi.keygen.TimestampBasedKeyGenerator", "p,d", ("p", "d"), ("p", "d")),
+        ("org.apache.hudi.keygen.CustomKeyGenerator", "p:SIMPLE,d:TIMESTAMP", ("p", "d"), ("d",)),
+        ("org.apache.hudi.keygen.CustomAvroKeyGenerator", "p:timestamp, d:simple", ("p", "d"), ("p",)),
+        ("org.apache.hudi.keygen.CustomKeyGenerator", "", (), ()),
+        ("org.apache.hudi.keygen.CustomKeyGenerator", "p,d", ("p", "d"), ()),
+        ("org.apache.hudi.keygen.SimpleKeyGenerator", "p,d", ("p", "d"), ()),
+        ("org.apache.hudi.keygen.TimestampBasedKeyGenerator", "s.p", ("s.p",), ()),
+        ("com.example.MyKeyGenerator", "p,d", (), ()),
+    ],
+)
+def test_bootstrapped_tables_have_formatted_dates_as_texts_of_the_path(
+    keygen: str, fields: str, from_path: tuple[str, ...], texts: tuple[str, ...]
+) -> None:
+    stated = {"table__keygenerator__class": keygen, "table__partition__fields": fields}
+    bootstrapped = _table(**stated, **BOOTSTRAPPED)
+    assert path_value_fields(bootstrapped) == from_path
+    assert text_fields(bootstrapped) == texts
+    assert text_fields(_table(**stated)) == ()
+    dropped = _table(**stated, datasource__write__drop__partition__columns="true")
+    assert text_fields(dropped) == dropped.partition_fields
+    slashes = {"datasource__write__slash__separated__date__partitioning": "true"}
+    assert text_fields(_table(**stated, **BOOTSTRAPPED, **slashes)) == ()
+
+
+def test_a_custom_key_generator_without_partition_columns_formats_none() -> None:
+    text = b"hoodie.table.name=t\nhoodie.table.version=9\nhoodie.table.keygenerator.type=CUSTOM\n"
+    assert text_fields(parse_table_properties(text + b"hoodie.bootstrap.base.path=/source", "/base")) == ()
 
 
 def test_one_partition_that_does_not_fit_sends_all_to_the_file() -> None:

@@ -138,9 +138,10 @@ def stats_by_path(fields: dict[str, Any], absent: set[str]) -> dict[tuple[str, s
 
 
 def replaced(fields: dict[str, Any]) -> dict[str, list[str]]:
-    """Partition -> file ids, whose order means nothing."""
+    """Partition -> file ids, whose order means nothing. Hudi writes a partition of which it replaces no file with an
+    empty list, and Penstock leaves it out; both replace nothing."""
     by_partition = fields.get("partitionToReplaceFileIds") or {}
-    return {partition: sorted(file_ids) for partition, file_ids in by_partition.items()}
+    return {partition: sorted(file_ids) for partition, file_ids in by_partition.items() if file_ids}
 
 
 def completed_files(table: pathlib.Path) -> Iterator[tuple[pathlib.Path, Instant, int]]:

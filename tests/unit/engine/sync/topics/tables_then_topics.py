@@ -28,7 +28,7 @@ from penstock.proto.model.positions import EARLIEST, InstantTime, Position
 from penstock.proto.model.reports import TableDescription
 from tests.scripted_topic import Record, ScriptedTopic
 from tests.unit.engine.sync.scripted import META, MemoryTarget, ScriptedFeed, described
-from tests.unit.engine.sync.topics.test_decoding import chunk
+from tests.unit.engine.sync.topics.typed_events import chunk
 
 Row = Mapping[str, Any]
 

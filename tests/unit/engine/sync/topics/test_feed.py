@@ -16,7 +16,7 @@ from penstock.kafka.shared_consumer import Fetched
 from penstock.kafka.topic_metadata import TopicPartitions
 from penstock.proto.errors import ConfigurationError, DataInvalidated, PositionExpired
 from penstock.proto.model.hybrid import ValueFormat
-from tests.unit.engine.sync.topics.test_decoding import COLUMNS, Events, chunk
+from tests.unit.engine.sync.topics.typed_events import COLUMNS, Events, chunk
 from tests.unit.reader.topics.fake_registry import FakeRegistry
 
 ENTRY = SyncEntry(source="kafka://b:9092/shop.t", target=TargetUrl("duckdb", "c.db"))

@@ -1,15 +1,19 @@
-"""Pruning of files by column statistics, and unusable statistics."""
+"""Pruning of file groups by column statistics, and unusable statistics."""
 
 from __future__ import annotations
 
 import json
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from penstock.enumerator.planning.pruning.column_statistics import may_hold_rows
+from penstock.enumerator.planning.pruning.column_statistics import may_hold_rows, with_statistics
 from penstock.enumerator.planning.table_state import TableSchema
+from penstock.proto.model.files import FileRef
+from penstock.proto.model.positions import InstantTime
+from penstock.proto.model.splits import CommitTimeOrdering, CustomMerge, Split
 from penstock.table.metadata.column_stats import ColumnStats
 from penstock.table.predicate.parse import parse_predicate
 
@@ -55,6 +59,10 @@ def stats(low: Any, high: Any, logical: str = "", **changed: Any) -> ColumnStats
 
 
 def may_hold(where: str, **known: ColumnStats | None) -> bool:
+    return group_may_hold(where, **{name: [one] for name, one in known.items()})
+
+
+def group_may_hold(where: str, **known: list[ColumnStats | None]) -> bool:
     types = {field.name: field.type for field in SCHEMA.record.fields}
     judged = {name: types[name] for name in known}
     return may_hold_rows(parse_predicate(where, SCHEMA.arrow), judged)(known)
@@ -167,3 +175,78 @@ def test_times_before_1900_may_be_of_the_legacy_calendar(
 ) -> None:
     """Hybrid 1500-03-01 is stored, and recorded, as day -171595; rows show -171605."""
     assert may_hold(where, **known) is answer
+
+
+DELETES = stats(None, None, value_count=0, null_count=0)
+
+
+@pytest.mark.parametrize(
+    ("known", "answer"),
+    [
+        ([stats(0, 3), stats(8, 9)], True),
+        ([stats(0, 3), stats(4, 4)], False),
+        ([stats(6, 9), stats(7, 8)], False),
+        ([stats(8, 9), stats(5, 7)], True),
+        ([stats(0, 3), None], True),
+        ([None, stats(0, 3)], True),
+        ([stats(0, 3), stats(4, 4, is_deleted=True)], True),
+        ([stats(0, 3), stats(0, 0, null_count=9)], False),
+        ([stats(0, 3), stats(None, None, null_count=9)], True),
+        ([stats(0, 3), DELETES], False),
+        ([DELETES, stats(4, 5)], True),
+        ([DELETES], True),
+        ([], True),
+    ],
+)
+def test_bounds_of_a_group_are_those_of_all_its_files(known: list[ColumnStats | None], answer: bool) -> None:
+    """A log with only deletes has no values. A log with only nulls may be one of partial updates."""
+    assert group_may_hold("n = 5", n=known) is answer
+    assert group_may_hold("n = 5", n=[*known, None]), "the negative control"
+
+
+def test_units_may_differ_between_the_files_of_a_group() -> None:
+    known = [stats(1767225600000, 1767225600001, "timestamp-millis"), stats(1767225500000, 1767225500001)]
+    assert group_may_hold("ms < '2026-01-01'", ms=known)
+    assert not group_may_hold("ms < '2026-01-01'", ms=known[:1])
+
+
+def state_and_plan(created: str, merge: Any) -> tuple[Any, Any]:
+    def split(group: str, base: FileRef | None, logs: int) -> Split:
+        files = tuple(FileRef(f"p/.{group}_2.log.{number}_1", 1) for number in range(logs))
+        return Split(
+            split_id=group,
+            partition="p",
+            partition_values=(),
+            file_group=group,
+            order_key=InstantTime("1"),
+            base=base,
+            logs=files,
+        )
+
+    splits = (
+        split("plain", FileRef("p/plain_1_1.parquet", 9), 0),
+        split("logged", FileRef("p/logged_1_1.parquet", 9), 2),
+        split("logs", None, 1),
+        split("external", FileRef("p/external", 9), 1),
+        split("skeleton", FileRef("p/skeleton_1_1.parquet", 9, source=FileRef("p/f.parquet", 9)), 1),
+        split("changes", None, 0),
+    )
+    plan = SimpleNamespace(scan=SimpleNamespace(merge=merge), splits=splits)
+    return SimpleNamespace(properties=SimpleNamespace(raw={"hoodie.table.initial.version": created})), plan
+
+
+@pytest.mark.parametrize(
+    ("created", "merge", "groups"),
+    [
+        ("8", CommitTimeOrdering(), ["plain", "logged", "logs"]),
+        (" 10 ", CommitTimeOrdering(), ["plain", "logged", "logs"]),
+        ("6", CommitTimeOrdering(), ["plain"]),
+        ("", CommitTimeOrdering(), ["plain"]),
+        ("eight", CommitTimeOrdering(), ["plain"]),
+        ("9", CustomMerge(name="c", of_payload=True, ordering_fields=()), ["plain"]),
+    ],
+)
+def test_groups_that_statistics_can_exclude(created: str, merge: Any, groups: list[str]) -> None:
+    """A table that was upgraded may have logs of version 6, to which several instants appended."""
+    state, plan = state_and_plan(created, merge)
+    assert [split.file_group for split in with_statistics(state, plan)] == groups

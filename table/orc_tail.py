@@ -1,0 +1,167 @@
+"""The end of an ORC file: the time zone of its writer, and the same end with other types of timestamps."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.proto.errors import UnsupportedFeature
+from penstock.proto.value_classes import dataclass
+from penstock.table.wire_message import WireMessage
+
+_TIMESTAMP: Final = b"\x08\x09"
+_TIMESTAMP_INSTANT: Final = b"\x08\x12"
+"""Field 1 of a column's type, the first that writers write."""
+_NONE, _ZLIB, _SNAPPY, _LZ4, _ZSTD = 0, 1, 2, 4, 5
+_MOST_POSTSCRIPT_BYTES: Final = 240
+"""Of the 255 that its length of one byte allows, so that a field can be added."""
+_MOST_FOOTER_BYTES: Final = 1 << 26
+_MOST_BLOCK_BYTES: Final = 1 << 23
+
+
+@dataclass(frozen=True, slots=True)
+class OrcTail:
+    """The end of a file."""
+
+    postscript: bytes
+    """The postscript as stored, without its length."""
+    footer_at: int
+    """The position of the footer."""
+    footer: bytes
+    """The footer, decompressed."""
+    codec: int
+    """The number of the compression."""
+    block_bytes: int
+    """The most bytes of a compressed block after it is decompressed."""
+
+
+def orc_tail(source: pa.NativeFile, where: str) -> OrcTail:
+    """The end of an open file. `where` names the file and the table.
+
+    Errors: UnsupportedFeature for a compression that only ORC's library reads; pa.ArrowInvalid for damage; OSError.
+    Postscript: 1 bytes of the footer, 2 compression, 3 bytes of a block.
+    """
+    size = source.size()
+    end = _read(source, max(0, size - _MOST_POSTSCRIPT_BYTES - 1), min(size, _MOST_POSTSCRIPT_BYTES + 1))
+    length = end[-1] if end else 0
+    if not 0 < length < len(end):
+        raise pa.ArrowInvalid(f"a postscript of {length} bytes")
+    postscript = end[-1 - length : -1]
+    numbers = {key: value for key, value in WireMessage(postscript).fields(0, length) if isinstance(value, int)}
+    footer_bytes, codec = numbers.get(1, 0), numbers.get(2, _NONE)
+    if codec not in (_NONE, _ZLIB, _SNAPPY, _LZ4, _ZSTD):
+        raise UnsupportedFeature(
+            f"ORC timestamps in a file with compression {codec}, expected NONE, ZLIB, SNAPPY, LZ4 or ZSTD: {where}; "
+            "read other columns, or let Hudi rewrite the table with another `hoodie.orc.compression.codec`"
+        )
+    footer_at = size - 1 - length - footer_bytes
+    if footer_at < 0 or footer_bytes > _MOST_FOOTER_BYTES:
+        raise pa.ArrowInvalid(f"a footer of {footer_bytes} bytes")
+    block_bytes = max(1, min(numbers.get(3, 1 << 18), _MOST_BLOCK_BYTES))
+    footer = _decompressed(_read(source, footer_at, footer_bytes), codec, block_bytes)
+    return OrcTail(postscript, footer_at, footer, codec, block_bytes)
+
+
+def writer_zones(source: pa.NativeFile, tail: OrcTail) -> Iterator[str]:
+    """The zone of each stripe, or ''. pa.ArrowInvalid for damage; OSError.
+
+    Footer: 3 a stripe (1 position, 2, 3 and 4 the bytes of its index, data and footer). Footer of a stripe: 3 the zone.
+    """
+    message, stored_bytes, footer_bytes = WireMessage(tail.footer), 0, 0
+    for key, stripe in message.fields(0, len(tail.footer)):
+        if key != 3 or not isinstance(stripe, range):
+            continue
+        numbers = {key: value for key, value in message.fields(stripe.start, stripe.stop) if isinstance(value, int)}
+        begin = numbers.get(1, 0) + numbers.get(2, 0) + numbers.get(3, 0)
+        stored_bytes += numbers.get(4, 0)
+        if begin + numbers.get(4, 0) > tail.footer_at or stored_bytes > tail.footer_at:
+            raise pa.ArrowInvalid(f"the footer of a stripe at {begin}, {stored_bytes} bytes of such footers")
+        footer = _decompressed(_read(source, begin, numbers.get(4, 0)), tail.codec, tail.block_bytes)
+        footer_bytes += len(footer)
+        if footer_bytes > _MOST_FOOTER_BYTES:
+            raise pa.ArrowInvalid(f"footers of stripes of more than {_MOST_FOOTER_BYTES} bytes")
+        zone = dict(WireMessage(footer).fields(0, len(footer))).get(3)
+        yield footer[zone.start : zone.stop].decode("utf-8", "replace") if isinstance(zone, range) else ""
+
+
+def tail_of_instants(tail: OrcTail) -> bytes:
+    """Footer and postscript of the same file with TIMESTAMP_INSTANT. Footer: 4 the type of a column."""
+    footer, message = bytearray(tail.footer), WireMessage(tail.footer)
+    for key, kind in message.fields(0, len(footer)):
+        if key == 4 and isinstance(kind, range) and footer[kind.start : kind.start + 2] == _TIMESTAMP:
+            footer[kind.start : kind.start + 2] = _TIMESTAMP_INSTANT
+    stored = bytes(footer)
+    if tail.codec != _NONE:  # blocks that are stored as they are
+        size = tail.block_bytes
+        blocks = [stored[begin : begin + size] for begin in range(0, len(stored), size)]
+        stored = b"".join((len(block) << 1 | 1).to_bytes(3, "little") + block for block in blocks)
+    postscript = tail.postscript + b"\x08" + _varint(len(stored))  # the last value of a field counts
+    return stored + postscript + bytes([len(postscript)])
+
+
+def _varint(number: int) -> bytes:
+    groups = []
+    while number > 127:
+        groups.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*groups, number])
+
+
+def _decompressed(stored: bytes, codec: int, block_bytes: int) -> bytes:
+    """Blocks after their headers of three bytes: twice the length, and 1 more for a block that is stored as it is."""
+    if codec == _NONE:
+        return stored
+    blocks, place, size = [], 0, 0
+    while place < len(stored):
+        header = int.from_bytes(stored[place : place + 3], "little")
+        block = stored[place + 3 : place + 3 + (header >> 1)]
+        if len(block) != header >> 1:
+            raise pa.ArrowInvalid(f"a block of {len(block)} instead of {header >> 1} bytes")
+        blocks.append(block if header & 1 else _block(block, codec, block_bytes))
+        size += len(blocks[-1])
+        if size > _MOST_FOOTER_BYTES:
+            raise pa.ArrowInvalid(f"a footer of more than {_MOST_FOOTER_BYTES} bytes")
+        place += 3 + len(block)
+    return b"".join(blocks)
+
+
+def _block(block: bytes, codec: int, most: int) -> bytes:
+    if codec == _ZLIB:
+        try:
+            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(block, most)
+        except zlib.error as error:
+            raise pa.ArrowInvalid(str(error)) from error
+    if codec == _ZSTD:
+        return bytes(pa.CompressedInputStream(pa.BufferReader(block), "zstd").read(most))
+    return _smallest(pa.Codec("snappy" if codec == _SNAPPY else "lz4_raw"), block, most)
+
+
+def _smallest(codec: pa.Codec, block: bytes, most: int) -> bytes:
+    """The block in the smallest buffer that takes it: these codecs do not return the number of bytes."""
+    low, high = 0, most
+    content = _attempt(codec, block, high)
+    if content is None:
+        raise pa.ArrowInvalid("a block that cannot be decompressed")
+    while low < high:
+        middle = (low + high) // 2
+        smaller = _attempt(codec, block, middle)
+        low, high, content = (middle + 1, high, content) if smaller is None else (low, middle, smaller)
+    return content
+
+
+def _attempt(codec: pa.Codec, block: bytes, size: int) -> bytes | None:
+    try:
+        return bytes(codec.decompress(block, decompressed_size=size, asbytes=True))
+    except (pa.ArrowException, OSError):
+        return None
+
+
+def _read(source: pa.NativeFile, position: int, size: int) -> bytes:
+    source.seek(position)
+    data = bytes(source.read(size))
+    if len(data) != size:
+        raise pa.ArrowInvalid(f"{len(data)} of {size} bytes at {position}: it is truncated")
+    return data
