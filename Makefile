@@ -17,6 +17,9 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba
 # Suites without a JVM run kernels that check every index, which have other machine code; suites with a JVM do not.
 CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked
 
+# Without it each process of a suite compiles all modules of the tests again: half of the time of their collection.
+unexport PYTHONDONTWRITEBYTECODE
+
 # JVMs of Spark start in a third of the processor time.
 SPARK_JVM = SPARK_SUBMIT_OPTS="$$($(WHEEL_PY) -P tools/spark_classes.py)"
 

@@ -12,12 +12,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
-from penstock.proto.model.files import FileRef
+from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.value_classes import dataclass
-from penstock.table.parquet.checks import is_storage_failure
-from penstock.table.storage.filesystem import Storage
-from penstock.table.storage.uris import redacted_uri
 from penstock.table.wire_message import WireMessage
 
 NEEDS_EXTRA: Final = "base files in Lance need the extra `lance`: pip install 'penstock[lance]'"
@@ -79,23 +75,6 @@ def lance_footer(source: pa.NativeFile, where: str) -> LanceFooter:
     if length > _MOST_DESCRIPTOR_BYTES or position + length > end:
         raise pa.ArrowInvalid(f"a descriptor of {length} bytes at {position}")
     return _descriptor(_read(source, position, length))
-
-
-def read_lance_footer(storage: Storage, file: FileRef) -> LanceFooter:
-    """The footer of a base file. CorruptFile if it is missing or not Lance; UnsupportedFeature for an unknown version
-    of the format; StorageError if the storage failed."""
-    where = f"base file {file.path} of table {redacted_uri(storage.base_path)}"
-    try:
-        with storage.open_input(file.path) as source:
-            return lance_footer(source, where)
-    except FileNotFoundError as error:
-        raise CorruptFile(f"{where} is missing, although it was there when the folder was listed") from error
-    except (pa.ArrowException, OSError) as error:
-        detail = str(error).partition("\n")[0][:200]
-        if is_storage_failure(error):
-            raise StorageError(f"footer of {where} cannot be read: {detail}; a retry may succeed") from error
-        detail = f"{detail}; expected {file.size_bytes} bytes"
-        raise CorruptFile(f"{where} has no readable Lance footer: {detail}") from error
 
 
 def _read(source: pa.NativeFile, position: int, size: int) -> bytes:

@@ -6,12 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptFile, StorageError
-from penstock.proto.model.files import FileRef
 from penstock.proto.value_classes import dataclass
-from penstock.table.parquet.checks import is_storage_failure
-from penstock.table.storage.filesystem import Storage
-from penstock.table.storage.uris import redacted_uri
 
 _AVRO_SCHEMA: Final = b"orc.avro.schema"
 _MOST_ROWS: Final = 1 << 40
@@ -44,18 +39,3 @@ def orc_footer(source: pa.NativeFile) -> OrcFooter:
     schema = file.schema
     stored = (schema.metadata or {}).get(_AVRO_SCHEMA, b"")
     return OrcFooter(int(file.nrows), schema.remove_metadata(), str(stored, "utf-8", "replace"))
-
-
-def read_orc_footer(storage: Storage, file: FileRef) -> OrcFooter:
-    """The footer of a base file. CorruptFile if it is missing or not ORC; StorageError if the storage failed."""
-    where = f"base file {file.path} of table {redacted_uri(storage.base_path)}"
-    try:
-        with storage.open_input(file.path) as source:
-            return orc_footer(source)
-    except FileNotFoundError as error:
-        raise CorruptFile(f"{where} is missing, although it was there when the folder was listed") from error
-    except (pa.ArrowException, OSError) as error:
-        detail = str(error).partition("\n")[0][:200]
-        if is_storage_failure(error):
-            raise StorageError(f"footer of {where} cannot be read: {detail}; a retry may succeed") from error
-        raise CorruptFile(f"{where} has no readable ORC footer: {detail}; expected {file.size_bytes} bytes") from error

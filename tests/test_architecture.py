@@ -44,7 +44,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "table": (
         "arrow_arrays arrow_compute wire_message",
-        "storage columns parquet hfile lance orc orc_tail",
+        "storage columns parquet hfile lance orc orc_tail base_formats",
         "arrow_errors config predicate",
         "partitions schema",
         "files log",

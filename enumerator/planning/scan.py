@@ -31,6 +31,7 @@ from penstock.proto.model.splits import (
     VisibleInstants,
 )
 from penstock.proto.value_classes import dataclass
+from penstock.table.base_formats import is_parquet
 from penstock.table.bootstrap.index import INDEX_FILE
 from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH
 from penstock.table.columns import resolve_column
@@ -40,8 +41,6 @@ from penstock.table.config.properties import TableProperties
 from penstock.table.config.record_keys import keys_may_be_named, virtual_key_fields
 from penstock.table.files.names import BaseName
 from penstock.table.files.slices import DataFile, OrderedUpTo, RequestedUpTo, instant_is_visible
-from penstock.table.lance import is_lance
-from penstock.table.orc import is_orc
 from penstock.table.partitions.values import path_value_fields, text_fields
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.schema.completion import returned_columns
@@ -201,7 +200,7 @@ def refuse_unread_format(state: TableState, base: DataFile) -> None:
             "are unknown; restore the index"
         )
     source = base.ref.source
-    if source is not None and any(is_orc(path) or is_lance(path) for path in (base.ref.path, source.path)):
+    if source is not None and not (is_parquet(base.ref.path) and is_parquet(source.path)):
         raise UnsupportedFeature(
             f"bootstrap in ORC or Lance: base file {base.ref.path} of table {state.facts.table} with source file "
             f"{source.path}; this build reads source files in Parquet"

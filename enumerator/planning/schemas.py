@@ -21,13 +21,12 @@ from penstock.proto.model.changes import ChangeFormat
 from penstock.proto.model.positions import COMPLETION_TIME, InstantTime, Position
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest
 from penstock.proto.model.splits import FileRef
+from penstock.table.base_formats import is_parquet, read_other_footer
 from penstock.table.files.external_names import stored_path
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.hudi_table import HudiTable
-from penstock.table.lance import is_lance, read_lance_footer
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
 from penstock.table.log.remote_bytes import RemoteBytes, RemoteRangeTooLong
-from penstock.table.orc import is_orc, read_orc_footer
 from penstock.table.parquet.checks import is_storage_failure
 from penstock.table.parquet.footer import read_base_footer
 from penstock.table.schema.avro import OPERATION
@@ -172,10 +171,8 @@ def _file_has_operation(storage: Storage, path: str, stat: WriteStat) -> bool | 
     name = parse_file_name(stat.file_name)
     if not isinstance(name, LogName):
         file = FileRef(path, max(stat.file_size_bytes, 0))
-        if is_orc(path):
-            return OPERATION in read_orc_footer(storage, file).schema.names
-        if is_lance(path):
-            return OPERATION in read_lance_footer(storage, file).names
+        if not is_parquet(path):
+            return OPERATION in read_other_footer(storage, file).names
         schema = read_base_footer(storage, file).schema
         return any(schema.column(place).path == OPERATION for place in range(len(schema)))
     try:
@@ -205,12 +202,10 @@ def _schema_of_newest_file(storage: Storage, facts: TimelineFacts, instants: Ite
                 continue
             if isinstance(name, LogName):
                 file_schema = "" if name.is_cdc else _schema_of_log(storage, path)
-            elif is_orc(path):
-                file_schema = read_orc_footer(storage, FileRef(path, info.size_bytes)).avro_json
-            elif is_lance(path):
-                file_schema = ""  # Hudi stores none in Lance
-            else:
+            elif is_parquet(path):
                 file_schema = schema_of_footer(read_base_footer(storage, FileRef(path, info.size_bytes)), path)
+            else:
+                file_schema = read_other_footer(storage, FileRef(path, info.size_bytes)).avro_json
             if file_schema:
                 return file_schema
     return ""

@@ -20,10 +20,10 @@ from penstock.reader.base.file import BaseFile
 from penstock.reader.kernels.deletes import decode_delete_list
 from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.reader.split.emit import BatchSize
+from penstock.table.base_formats import read_other_footer
 from penstock.table.config.merge_rules import merge_mode
 from penstock.table.config.properties import load_properties
 from penstock.table.hfile.reader import HFile
-from penstock.table.lance import read_lance_footer
 from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_blocks
 from penstock.table.log.delete_list import decode_delete_list as plain_decoder
 from penstock.table.log.deletes import decode_deletes
@@ -120,7 +120,7 @@ def _parquet(data: bytes, member: Member) -> None:
 
 def _lance(data: bytes, _member: Member) -> None:
     """The planner's part. `run_batch.LanceBatch` decodes columns."""
-    footer = read_lance_footer(MemoryStorage({"file.lance": data}), FileRef("file.lance", len(data)))
+    footer = read_other_footer(MemoryStorage({"file.lance": data}), FileRef("file.lance", len(data)))
     assert footer.rows >= 0 and all(footer.names)
 
 

@@ -20,8 +20,7 @@ from penstock.proto.model.files import FileRef
 from penstock.proto.model.splits import AllRows, RowGroupRun, Scan, Split, WholeFile
 from penstock.reader.split.partition_columns import PartitionConstants
 from penstock.reader.split.read_schema import read_schema_of
-from penstock.table.lance import is_lance
-from penstock.table.orc import is_orc
+from penstock.table.base_formats import is_parquet
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
 from penstock.table.schema.history import ColumnMapping, parse_history
@@ -123,8 +122,8 @@ def _log_free_slices(splits: Sequence[Split]) -> dict[str, list[Split]]:
             continue
         plain = isinstance(split.part, WholeFile | RowGroupRun) and split.ancestry is None and split.left_out is None
         path = split.base.path
-        is_parquet = split.base.source is None and not is_orc(path) and not is_lance(path)
-        if split.logs or not plain or not is_parquet or not _is_listed(path):
+        is_joined = split.base.source is not None
+        if split.logs or not plain or is_joined or not is_parquet(path) or not _is_listed(path):
             others.add(split.base.path)
         slices[split.base.path].append(split)
     return {path: parts for path, parts in slices.items() if path not in others}

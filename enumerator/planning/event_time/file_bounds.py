@@ -27,12 +27,11 @@ from penstock.proto.model.changes import ChangesOf, ChangeStep, ComparedStates, 
 from penstock.proto.model.files import SliceFiles
 from penstock.proto.model.splits import FileRef, Scan, UnknownBounds, VisibleInstants
 from penstock.proto.value_classes import dataclass
+from penstock.table.base_formats import is_parquet, read_other_footer
 from penstock.table.bootstrap.sources import open_sources
 from penstock.table.hudi_table import HudiTable
-from penstock.table.lance import is_lance, read_lance_footer
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
 from penstock.table.log.remote_bytes import RemoteBytes, RemoteRangeTooLong
-from penstock.table.orc import is_orc, read_orc_footer
 from penstock.table.parquet.checks import ParquetError, check_rows, check_statistics, is_storage_failure
 from penstock.table.parquet.footer import read_base_footer
 from penstock.table.storage.uris import redacted_uri
@@ -157,9 +156,9 @@ class FileBounds:
             if file.source is not None:
                 stored = file.source
                 storage = open_sources(self.table.base_path, self.table.properties.bootstrap_base_path)
-            if is_orc(stored.path) or is_lance(stored.path):
-                read_footer = read_orc_footer if is_orc(stored.path) else read_lance_footer
-                return BaseFileBounds((read_footer(storage, stored).rows,), (stored.size_bytes,), (UnknownBounds(),))
+            if not is_parquet(stored.path):
+                other_rows = read_other_footer(storage, stored).rows
+                return BaseFileBounds((other_rows,), (stored.size_bytes,), (UnknownBounds(),))
             footer = read_base_footer(storage, stored)
             rows = tuple(footer.row_group(index).num_rows for index in range(footer.num_row_groups))
             bounds: tuple[SplitBounds, ...] = tuple(UnknownBounds() for _ in rows)
