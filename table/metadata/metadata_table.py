@@ -94,7 +94,7 @@ def open_metadata_table(table: HudiTable, timeline: Timeline) -> MetadataTable |
 
 def _opened(table: HudiTable) -> HudiTable:
     storage = FolderStorage(table.storage, METADATA_FOLDER)
-    return HudiTable(storage, load_properties(storage))
+    return HudiTable(storage, load_properties(storage), names_only=True)
 
 
 class MetadataTable:
@@ -249,7 +249,7 @@ class MetadataTable:
     def _committed(self, files: Collection[DataFile]) -> CommittedInstants:
         """The committed instants of the metadata table, with its history where the slice of a log depends on it."""
         timeline = self._timeline
-        order_keys: dict[str, str] = {i.requested_time: timeline.order_key(i) for i in timeline.completed_writes}
+        order_keys: Mapping[str, str] = timeline.order_keys
         archived = any(isinstance(file.name, LogName) and file.name.instant < timeline.first_active for file in files)
         if archived and timeline.layout == 2:
             order_keys = {**dict(self._table.archived_completions().items()), **order_keys}
