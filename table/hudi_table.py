@@ -77,7 +77,7 @@ class HudiTable:
         self.storage = storage
         self.properties = properties
         self._commits = commits if commits is not None else CommitCache()
-        self._names_only = names_only
+        self.names_only = names_only
         self._listed: tuple[Mapping[str, FileVersion], Timeline | None] = ({}, None)
         self._archive = ArchiveCache()
         self._history = [History()]  # shared with pinned tables
@@ -107,7 +107,7 @@ class HudiTable:
         properties = load_properties(self.storage)
         if properties == self.properties:
             return self
-        table = HudiTable(self.storage, properties, self._commits, names_only=self._names_only)
+        table = HudiTable(self.storage, properties, self._commits, names_only=self.names_only)
         table._metadata_fallbacks = self._metadata_fallbacks
         table._derived, table._lock = self._derived, self._lock
         return table
@@ -153,7 +153,7 @@ class HudiTable:
         if self._pinned_from is not None and self._listed[1] is not None:
             return self._listed[1]
         before, timeline = self._listed
-        listing = list_timeline(self.storage, self.properties, before, names_only=self._names_only)
+        listing = list_timeline(self.storage, self.properties, before, names_only=self.names_only)
         if timeline is None or listing != before:
             timeline = timeline_of(listing, self.properties)
             self._listed = (listing, timeline)
@@ -173,7 +173,7 @@ class HudiTable:
     def commit_lazily(self, instant: Instant) -> CommitMetadata:
         """As `commit`, but the write stats of a partition are decoded when they are first used; CorruptFile then."""
         path = self._path(instant.file_name)
-        version = None if self._names_only else self.listed_file(instant)
+        version = None if self.names_only else self.listed_file(instant)
         if version is None:
             info = self.storage.file_info(path)
             if info is None:

@@ -13,6 +13,7 @@ import pytest
 
 from penstock.proto.errors import CorruptFile, StorageError, TableNotFound
 from penstock.table.hudi_table import HudiTable, open_table
+from penstock.table.metadata.metadata_table import MetadataTable
 from penstock.table.timeline.instants import Instant
 from penstock.table.timeline.services.plans import CompactionGroup
 
@@ -303,6 +304,17 @@ def test_timeline_of_names_reads_the_time_that_is_a_completion_time(tmp_path: pa
     for seconds in (1_000_000_000, 1_000_000_001):
         built.write("001.commit", _commit(), modified_ns=seconds * 10**9)
         assert _only(table).completion_time == _only(opened).completion_time
+
+
+def test_each_plan_reads_the_commits_of_a_metadata_table_as_they_are(tmp_path: pathlib.Path) -> None:
+    built = Built(tmp_path / "table", 9)
+    opened = built.table()
+    table = HudiTable(opened.storage, opened.properties, names_only=True)
+    for seconds, partition in enumerate(("files", "other"), 1_000_000_000):  # the same name and size
+        stats = {partition: [{"fileId": "f", "path": f"{partition}/f"}]}
+        built.write("001_002.deltacommit", json.dumps({"partitionToWriteStats": stats}), modified_ns=seconds * 10**9)
+        plan = MetadataTable(table, table.timeline(), frozenset())
+        assert list(plan.partitions_of("001")) == list(plan.partitions_of("001")) == [partition]
 
 
 def test_value_of_a_pinned_table_is_computed_once(built: Built) -> None:
