@@ -64,10 +64,20 @@ MAX_DERIVED: Final = 4096
 class HudiTable:
     """An open table. Properties are those of the time of opening; everything else is read when it is requested."""
 
-    def __init__(self, storage: Storage, properties: TableProperties, commits: CommitCache | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        properties: TableProperties,
+        commits: CommitCache | None = None,
+        *,
+        names_only: bool = False,
+    ) -> None:
+        """With `names_only`, `timeline()` does not notice a completed file of the same name with other content: enough
+        for a metadata table, of whose timeline the names count."""
         self.storage = storage
         self.properties = properties
         self._commits = commits if commits is not None else CommitCache()
+        self.names_only = names_only
         self._listed: tuple[Mapping[str, FileVersion], Timeline | None] = ({}, None)
         self._archive = ArchiveCache()
         self._history = [History()]  # shared with pinned tables
@@ -97,7 +107,7 @@ class HudiTable:
         properties = load_properties(self.storage)
         if properties == self.properties:
             return self
-        table = HudiTable(self.storage, properties, self._commits)
+        table = HudiTable(self.storage, properties, self._commits, names_only=self.names_only)
         table._metadata_fallbacks = self._metadata_fallbacks
         table._derived, table._lock = self._derived, self._lock
         return table
@@ -143,7 +153,7 @@ class HudiTable:
         if self._pinned_from is not None and self._listed[1] is not None:
             return self._listed[1]
         before, timeline = self._listed
-        listing = list_timeline(self.storage, self.properties, before)
+        listing = list_timeline(self.storage, self.properties, before, names_only=self.names_only)
         if timeline is None or listing != before:
             timeline = timeline_of(listing, self.properties)
             self._listed = (listing, timeline)
@@ -163,7 +173,7 @@ class HudiTable:
     def commit_lazily(self, instant: Instant) -> CommitMetadata:
         """As `commit`, but the write stats of a partition are decoded when they are first used; CorruptFile then."""
         path = self._path(instant.file_name)
-        version = self.listed_file(instant)
+        version = None if self.names_only else self.listed_file(instant)
         if version is None:
             info = self.storage.file_info(path)
             if info is None:
@@ -176,6 +186,15 @@ class HudiTable:
         commit = self._parsed(instant, lambda data: parse_commit_lazily(data, instant, self._name))
         self._commits.put(identity, commit)
         return commit
+
+    def commits_of(self, timeline: Timeline) -> Mapping[str, CommitMetadata]:
+        """Requested time -> metadata of the completed writes of a result of `timeline()`, as `commit_lazily` gives it.
+        The same object as long as the timeline is."""
+        return self._commits.of_timeline(
+            self.unpinned(),
+            timeline,
+            lambda: {item.requested_time: self.commit_lazily(item) for item in timeline.completed_writes},
+        )
 
     def listed_file(self, instant: Instant) -> FileVersion | None:
         """The version of a completed instant's file as of the last `timeline()`; None for an archived instant.

@@ -32,14 +32,13 @@ from penstock.proto.model.splits import AllRows, RowsOf
 from penstock.table.bootstrap.index import read_sources
 from penstock.table.files.external_names import ExternalFiles
 from penstock.table.files.names import LogName, parse_file_name
-from penstock.table.files.slices import CommittedInstants, DataFile, Everything, GroupId, instant_is_visible
+from penstock.table.files.slices import CommittedInstants, DataFile, Everything, GroupId, hidden_instants
 from penstock.table.hudi_table import HudiTable
 from penstock.table.metadata.listing import TableListing
 from penstock.table.schema.avro import OPERATION
 from penstock.table.schema.completion import returned_schema
 from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
-from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Action, Instant
 from penstock.table.timeline.zones import completion_times, named_zone
 
@@ -58,13 +57,10 @@ def read_timeline(table: HudiTable, passed_over: Collection[str] = ()) -> Timeli
 
 def _read_timeline(table: HudiTable, passed_over: Collection[str]) -> TimelineFacts:
     timeline = table.timeline()
-    commits: dict[str, CommitMetadata] = {
-        item.requested_time: table.commit_lazily(item) for item in timeline.completed_writes
-    }
     return TimelineFacts(
         table=redacted_uri(table.base_path),
         timeline=timeline,
-        commits=commits,
+        commits=table.commits_of(timeline),
         pending_clusterings=pending_clusterings(table, timeline).union(passed_over),
         complete_from=complete_from(table, timeline),
     )
@@ -316,14 +312,11 @@ def _cleaned_files(
     Not: files of instants that a restore removed after the clean. If a savepoint is all that remains of the timeline
     before the restore, they are older than `first_active`, as archived ones are.
     """
-    completed = facts.timeline.completed_writes
+    completed = facts.timeline.order_keys
     committed = _active_committed(facts)
     if all(
         isinstance(selection.view, Everything)
-        or (
-            selection.ends_at is None
-            and all(instant_is_visible(item.requested_time, selection.view, committed) for item in completed)
-        )
+        or (selection.ends_at is None and not hidden_instants(completed, selection.view, committed))
         for selection in selections
     ):
         return ()
@@ -349,7 +342,7 @@ def _active_committed(facts: TimelineFacts) -> CommittedInstants:
     timeline = facts.timeline
     return CommittedInstants(
         layout=timeline.layout,
-        order_keys={item.requested_time: timeline.order_key(item) for item in timeline.completed_writes},
+        order_keys=timeline.order_keys,
         archived_before=timeline.first_active,
     )
 

@@ -104,9 +104,9 @@ def with_sources(files: Iterable[DataFile], sources: Mapping[GroupId, FileRef]) 
 def _named(file: DataFile, by: _NamedFile, *, sizes_may_lag: bool) -> DataFile:
     """The listed file with the instant that names it."""
     ref = file.ref
-    if sizes_may_lag and isinstance(file.name, LogName) and by.size_bytes > ref.size_bytes:
+    if by.size_bytes > ref.size_bytes and sizes_may_lag and isinstance(file.name, LogName):
         ref = FileRef(ref.path, by.size_bytes)
-    return DataFile(file.partition, ref, file.name, listed=True, named_by=by.named_by, marked_path=file.marked_path)
+    return DataFile(file.partition, ref, file.name, True, by.named_by, file.marked_path)
 
 
 def _named_files(

@@ -27,6 +27,7 @@ from penstock.table.files.slices import (
     GroupId,
     View,
     VisibleFiles,
+    hidden_instants,
     instant_is_visible,
     newest_base,
     visible_files,
@@ -134,9 +135,8 @@ def later_evidence(facts: TimelineFacts, view: View, committed: CommittedInstant
     )
     if isinstance(view, Everything):
         return evidence
-    for requested_time, commit in facts.commits.items():
-        if instant_is_visible(requested_time, view, committed):
-            continue
+    for requested_time in hidden_instants(facts.commits, view, committed):
+        commit = facts.commits[requested_time]
         for group in commit.replaced:
             replaced[group] = min(replaced.get(group, requested_time), requested_time)
         for stat in commit.stats:
@@ -174,14 +174,14 @@ def base_and_logs(group: GroupId, files: Sequence[DataFile], evidence: LaterEvid
     None for any other group, and on layout 1. The group must have no pending compaction, and its logs must be read. As
     `only_base_file`, it is the answer of `available_files`: that of most groups that a range touches.
     """
-    committed = evidence.committed
+    committed, shows = evidence.committed, evidence.shows
     if group in evidence.built_on or group in evidence.from_logs or committed.layout == 1:
         return None
     base: DataFile | None = None
     logs: list[tuple[LogName, DataFile]] = []
     for file in files:
         name = file.name
-        if not file.listed or not evidence.shows(name.instant):
+        if not file.listed or not shows(name.instant):
             return None
         if isinstance(name, LogName):
             logs.append((name, file))
@@ -189,8 +189,11 @@ def base_and_logs(group: GroupId, files: Sequence[DataFile], evidence: LaterEvid
             base = file
         else:
             return None
-    if base is None or any(committed.order_key(name.instant) < base.name.instant for name, _ in logs):
+    if base is None:
         return None
+    for name, _ in logs:
+        if committed.order_key(name.instant) < base.name.instant:
+            return None
     if len(logs) > 1:
         logs.sort(key=lambda item: item[0].order)
     return VisibleFiles(base.name.instant, base, tuple([file for _, file in logs]))

@@ -110,7 +110,7 @@ class RowLineages:
     def _index_commits(self) -> None:
         """By group: the files that log compactions wrote (instant, path), and the writes of data instants."""
         timeline = self._state.facts.timeline
-        self._order_keys = {item.requested_time: timeline.order_key(item) for item in timeline.completed_writes}
+        self._order_keys = timeline.order_keys
         for requested_time, commit in self._state.facts.commits.items():
             order_key = self._order_keys[commit.requested_time]
             for stat in commit.stats:

@@ -40,7 +40,7 @@ from penstock.table.config.payload_classes import MergeRules
 from penstock.table.config.properties import TableProperties
 from penstock.table.config.record_keys import keys_may_be_named, virtual_key_fields
 from penstock.table.files.names import BaseName
-from penstock.table.files.slices import DataFile, OrderedUpTo, RequestedUpTo, instant_is_visible
+from penstock.table.files.slices import DataFile, OrderedUpTo, RequestedUpTo, hidden_instants
 from penstock.table.partitions.values import path_value_fields, text_fields
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.schema.completion import returned_columns
@@ -259,11 +259,8 @@ def _visible_instants(state: TableState, selection: Selection) -> VisibleInstant
     have been archived and counts; one that was requested after the end is not visible.
     """
     timeline = state.facts.timeline
-    members = (
-        item.requested_time
-        for item in timeline.completed_writes
-        if instant_is_visible(item.requested_time, selection.view, state.committed)
-    )
+    hidden = hidden_instants(timeline.order_keys, selection.view, state.committed)
+    members = frozenset([item.requested_time for item in timeline.completed_writes]).difference(hidden)
     match selection.view:
         case RequestedUpTo(instant):
             before, not_after = timeline.first_active, instant
@@ -271,7 +268,7 @@ def _visible_instants(state: TableState, selection: Selection) -> VisibleInstant
             before, not_after = min(timeline.first_active, order_key), _ALL_NINES
         case _:
             before, not_after = timeline.first_active, _ALL_NINES
-    return VisibleInstants(frozenset(members), archived_before=before, not_after=not_after)
+    return VisibleInstants(members, archived_before=before, not_after=not_after)
 
 
 def _path_fields(

@@ -103,17 +103,20 @@ def schema_history(table: HudiTable, facts: TimelineFacts, as_of: str | None) ->
     columns by name. Commits that cannot change a schema do not count, as in
     `TableSchemaResolver.getTableInternalSchemaFromCommitMetadata`. CorruptFile if the stored history is missing.
     """
-    with_schema = [item for item in _schema_order(facts, as_of) if facts.commits[item].schema_json.strip()]
-    writers = [item for item in with_schema if facts.commits[item].may_change_schema]
-    chosen = next(iter(writers or with_schema), None)
-    current = facts.commits[chosen].extra.get(SCHEMA_HISTORY_KEY, "") if chosen is not None else ""
+    order = [facts.commits[item] for item in _schema_order(facts, as_of)]
+    with_schema = (commit for commit in order if commit.schema_json.strip())
+    writer = next((commit for commit in with_schema if commit.may_change_schema), None)
+    chosen = writer or next((commit for commit in order if commit.schema_json.strip()), None)
+    if chosen is None:
+        return ""
+    current = chosen.extra.get(SCHEMA_HISTORY_KEY, "")
     if not current.strip():
         return ""
     stored = history_files(table.storage)
     if not stored:
         raise CorruptFile(
-            f"table {facts.table}: commit {chosen} uses a schema-on-read history, and .hoodie/.schema holds none: "
-            "restore it, or read with columnsByName=on"
+            f"table {facts.table}: commit {chosen.requested_time} uses a schema-on-read history, and .hoodie/.schema "
+            "holds none: restore it, or read with columnsByName=on"
         )
     return history_json(current, read_history_file(table.storage, stored[-1][1]), f"table {facts.table}")
 

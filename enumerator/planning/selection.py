@@ -242,7 +242,7 @@ def _services_after(upto: Position, facts: TimelineFacts, cut: Cut | None) -> fr
     """
     timeline = facts.timeline
     pending = horizon(timeline, facts.pending_clusterings)
-    later = [item for item in timeline.completed_writes if timeline.order_key(item) > upto.order_key]
+    later = [item for item in timeline.writes_from(upto.order_key) if timeline.order_key(item) > upto.order_key]
     ends = [timeline.order_key(item) for item in later if facts.is_data(item) or _is_rescale(item, facts)]
     if cut is not None:
         moved = (item for item in later if not cut.after.isdisjoint(facts.commits[item.requested_time].replaced))
@@ -267,7 +267,7 @@ def _stamping_services(commit_range: CommitRange, facts: TimelineFacts) -> froze
     """The services that may have written their instant into rows of the range: those that completed after its start."""
     return frozenset(
         item.requested_time
-        for item in facts.timeline.completed_writes
+        for item in facts.timeline.writes_from(commit_range.after.order_key)
         if facts.commits[item.requested_time].operation in _STAMPING
         and facts.timeline.order_key(item) > commit_range.after.order_key
     )

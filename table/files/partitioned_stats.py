@@ -48,11 +48,6 @@ class PartitionedStats(Sequence[T], Generic[T]):
         items = (self._stats[name] for name in self.partitions)
         return (stat[place] for stats in items if isinstance(stats, list) for stat in stats)
 
-    def decoded(self) -> Iterator[T]:
-        """The stats that are decoded already."""
-        items = (self._stats[name] for name in self.partitions)
-        return (stat for stats in items if isinstance(stats, tuple) for stat in stats)
-
     def decode(self) -> None:
         """Decodes all stats. CorruptFile."""
         for partition in self.partitions:

@@ -251,6 +251,18 @@ def is_visible(file: DataFile, view: View, committed: CommittedInstants) -> bool
     return instant_is_visible(file.name.instant, view, committed)
 
 
+def hidden_instants(requested_times: Iterable[str], view: View, committed: CommittedInstants) -> list[str]:
+    """Those of the committed instants whose files are not visible under the view, in the same order."""
+    match view:
+        case Everything():
+            return []
+        case OrderedUpTo(order_key, services):
+            key_of = committed.order_keys.get
+            return [time for time in requested_times if key_of(time, time) > order_key and time not in services]
+        case _:
+            return [time for time in requested_times if not instant_is_visible(time, view, committed)]
+
+
 def instant_is_visible(requested_time: str, view: View, committed: CommittedInstants) -> bool:
     """Whether the files of a committed instant are visible under the view."""
     match view:

@@ -107,7 +107,9 @@ def _combined(versions: Sequence[Fields | None]) -> dict[str, int]:
             continue
         for name, value in record.mapping("filesystemMetadata").items():
             deleted, size_bytes = (value.get("isDeleted"), value.get("size")) if isinstance(value, dict) else (None, 0)
-            if deleted is True:
+            if deleted is False and type(size_bytes) is int and 0 <= size_bytes <= MAX_FILE_BYTES and name not in sizes:
+                sizes[name] = size_bytes  # nearly all
+            elif deleted is True:
                 sizes.pop(name, None)
             elif deleted is False and isinstance(size_bytes, int) and size_bytes >= 0:
                 sizes[name] = max(sizes.get(name, 0), min(size_bytes, MAX_FILE_BYTES))

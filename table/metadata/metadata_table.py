@@ -34,6 +34,7 @@ from penstock.table.log.blocks import BlockKind, BlockPlace, LogBlock, read_bloc
 from penstock.table.metadata.folder import FolderStorage
 from penstock.table.metadata.records import RecordReaders, Records, StoredRecords
 from penstock.table.metadata.validity import ValidBlocks, first_not_recorded, pending_instants
+from penstock.table.storage.filesystem import is_local
 from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.fields import Fields
@@ -94,7 +95,7 @@ def open_metadata_table(table: HudiTable, timeline: Timeline) -> MetadataTable |
 
 def _opened(table: HudiTable) -> HudiTable:
     storage = FolderStorage(table.storage, METADATA_FOLDER)
-    return HudiTable(storage, load_properties(storage))
+    return HudiTable(storage, load_properties(storage), names_only=is_local(table.storage))
 
 
 class MetadataTable:
@@ -105,6 +106,7 @@ class MetadataTable:
         self._timeline = timeline
         self._pending = pending
         self._readers = RecordReaders()
+        self._versions: HudiTable | None = None
 
     @property
     def timeline(self) -> Timeline:
@@ -114,7 +116,17 @@ class MetadataTable:
     def partitions_of(self, requested_time: str) -> Collection[str]:
         """The metadata partitions to which a completed write of the active timeline wrote; none for any other."""
         item = self._timeline.completed_write(requested_time)
-        return () if item is None else self._table.commit_lazily(item).partitions
+        return () if item is None else self._with_versions().commit_lazily(item).partitions
+
+    def _with_versions(self) -> HudiTable:
+        """The table with the versions of its timeline's files, which are listed once. Few plans read its commits."""
+        table = self._table
+        if self._versions is None and table.names_only:
+            properties = table.properties
+            key = ("with versions", properties.version, properties.layout)
+            self._versions = table.derived_once(key, lambda: HudiTable(table.storage, properties))
+            self._versions.timeline()
+        return self._versions or table
 
     def records(self, partition: str, keys: Collection[str] | None) -> Versions:
         """The records of these keys in a metadata partition (None: all keys); a key without records is left out. They
@@ -249,7 +261,7 @@ class MetadataTable:
     def _committed(self, files: Collection[DataFile]) -> CommittedInstants:
         """The committed instants of the metadata table, with its history where the slice of a log depends on it."""
         timeline = self._timeline
-        order_keys: dict[str, str] = {i.requested_time: timeline.order_key(i) for i in timeline.completed_writes}
+        order_keys: Mapping[str, str] = timeline.order_keys
         archived = any(isinstance(file.name, LogName) and file.name.instant < timeline.first_active for file in files)
         if archived and timeline.layout == 2:
             order_keys = {**dict(self._table.archived_completions().items()), **order_keys}

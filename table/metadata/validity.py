@@ -45,8 +45,10 @@ class ValidBlocks:
 
 def pending_instants(data: Timeline) -> frozenset[str]:
     """Requested times of all pending instants of the data table, table services included."""
-    completed = {item.requested_time for item in data.instants if item.is_completed}
-    return frozenset(item.requested_time for item in data.instants if not item.is_completed) - completed
+    pending = frozenset([item.requested_time for item in data.instants if not item.is_completed])
+    return (
+        pending.difference([item.requested_time for item in data.instants if item.is_completed]) if pending else pending
+    )
 
 
 def first_not_recorded(data: Timeline, metadata: Timeline) -> str:
@@ -60,6 +62,9 @@ def first_not_recorded(data: Timeline, metadata: Timeline) -> str:
     the folders.
     """
     recorded = {item.requested_time for item in metadata.instants if item.is_completed}
+    needed = [item.requested_time for item in data.instants if item.is_completed and item.action not in _NOT_RECORDED]
+    if recorded.issuperset(needed):
+        return ""
     not_recorded: tuple[Action, ...] = _NOT_RECORDED
     restores = _recorded_restores(data, metadata)
     if metadata.layout == 2 and not _has_removed_instant(data, metadata, restores):

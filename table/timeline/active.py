@@ -29,6 +29,7 @@ from penstock.table.timeline.instants import (
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _RANK: Final = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
+_ROLLBACKS: Final = (Action.ROLLBACK, Action.RESTORE)
 _REPLACE_REQUEST: Final = f".{Action.REPLACE_COMMIT.value}.requested"
 
 
@@ -44,43 +45,42 @@ class Timeline:
     """Completed commit, deltacommit and replacecommit instants, by requested time."""
     writes_in_order: tuple[Instant, ...] = field(init=False, repr=False, compare=False)
     """`completed_writes` by order key, then requested time."""
+    order_keys: Mapping[str, InstantTime] = field(init=False, repr=False, compare=False)
+    """Requested time -> order key of `completed_writes`."""
+    pending: tuple[Instant, ...] = field(init=False, repr=False, compare=False)
+    """Write instants that are requested or inflight, by requested time.
+
+    On layout 1 only the requested file says whether a pending replacecommit is a clustering (`services.plans`)."""
+    completed_cleans: tuple[Instant, ...] = field(init=False, repr=False, compare=False)
+    """Completed clean instants, by requested time."""
+    completed_rollbacks: tuple[Instant, ...] = field(init=False, repr=False, compare=False)
+    """Completed rollback and restore instants, by requested time."""
+    savepoints: tuple[Instant, ...] = field(init=False, repr=False, compare=False)
+    """Completed savepoint instants, by requested time, which is that of the protected instant."""
     _completed: Mapping[str, Instant] = field(init=False, repr=False, compare=False)
     _first_active: InstantTime | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        completed = tuple(item for item in self.instants if item.is_completed and item.action in WRITE_ACTIONS)
-        object.__setattr__(self, "completed_writes", completed)
+        writes = [item for item in self.instants if item.action in WRITE_ACTIONS]
+        completed = tuple(item for item in writes if item.is_completed)
+        others = [item for item in self.instants if item.is_completed and item.action not in WRITE_ACTIONS]
         in_order = sorted(completed, key=lambda item: (self.order_key(item), item.requested_time))
-        object.__setattr__(self, "writes_in_order", tuple(in_order))
-        object.__setattr__(self, "_completed", {item.requested_time: item for item in completed})
-        savepoints = {item.requested_time for item in self.instants if item.action is Action.SAVEPOINT}
-        writes = [item.requested_time for item in self.instants if item.action in WRITE_ACTIONS]
-        first = min((time for time in writes if time not in savepoints), default=min(writes, default=None))
-        object.__setattr__(self, "_first_active", first)
-
-    @property
-    def pending(self) -> tuple[Instant, ...]:
-        """Write instants that are requested or inflight, by requested time.
-
-        On layout 1 only the requested file says whether a pending replacecommit is a clustering (`services.plans`).
-        """
-        return tuple(item for item in self.instants if not item.is_completed and item.action in WRITE_ACTIONS)
-
-    @property
-    def completed_cleans(self) -> tuple[Instant, ...]:
-        """Completed clean instants, by requested time."""
-        return tuple(item for item in self.instants if item.is_completed and item.action is Action.CLEAN)
-
-    @property
-    def completed_rollbacks(self) -> tuple[Instant, ...]:
-        """Completed rollback and restore instants, by requested time."""
-        rollbacks = (Action.ROLLBACK, Action.RESTORE)
-        return tuple(item for item in self.instants if item.is_completed and item.action in rollbacks)
-
-    @property
-    def savepoints(self) -> tuple[Instant, ...]:
-        """Completed savepoint instants, by requested time, which is that of the protected instant."""
-        return tuple(item for item in self.instants if item.is_completed and item.action is Action.SAVEPOINT)
+        saved = {item.requested_time for item in self.instants if item.action is Action.SAVEPOINT}
+        times = [item.requested_time for item in writes]
+        first = min((time for time in times if time not in saved), default=min(times, default=None))
+        values: dict[str, object] = {
+            "completed_writes": completed,
+            "writes_in_order": tuple(in_order),
+            "order_keys": {item.requested_time: self.order_key(item) for item in completed},
+            "pending": tuple(item for item in writes if not item.is_completed),
+            "completed_cleans": tuple(item for item in others if item.action is Action.CLEAN),
+            "completed_rollbacks": tuple(item for item in others if item.action in _ROLLBACKS),
+            "savepoints": tuple(item for item in others if item.action is Action.SAVEPOINT),
+            "_completed": {item.requested_time: item for item in completed},
+            "_first_active": first,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @property
     def first_active(self) -> str:
@@ -151,7 +151,7 @@ def _completion_by_mtime(name: str, version: FileVersion, properties: TablePrope
     It is the time of the file's last change, in the table's zone; as in Hudi, in the zone of this process if the table
     records none.
     """
-    if properties.layout == 1 or "_" in name or not _is_completed(name):
+    if properties.layout == 1 or not _has_no_completion(name):
         return ""
     moment = _EPOCH + datetime.timedelta(milliseconds=version[1] // 1_000_000)
     wall = moment if properties.timezone == "UTC" else moment.astimezone()
@@ -159,13 +159,29 @@ def _completion_by_mtime(name: str, version: FileVersion, properties: TablePrope
 
 
 def list_timeline(
-    storage: Storage, properties: TableProperties, before: Mapping[str, FileVersion] | None = None
+    storage: Storage,
+    properties: TableProperties,
+    before: Mapping[str, FileVersion] | None = None,
+    *,
+    names_only: bool = False,
 ) -> Mapping[str, FileVersion]:
     """Name -> version of all files in the folder of the active timeline, by name; empty if it is missing, as in a table
     without commits. `before` is an earlier result, as for `file_versions`. The version of requested and inflight files
     is (0, 0), but not of the request of a replacecommit: while its writer has not completed it, it is read as that of
-    no clustering (`parse_requested_replace`)."""
-    return file_versions(storage, properties.timeline_folder, _is_described, before)
+    no clustering (`parse_requested_replace`). With `names_only`, it is (0, 0) for all files whose time is not needed as
+    completion time."""
+    described = _is_described
+    if names_only:
+        described = _has_no_completion if properties.layout == 2 else _is_never_described
+    return file_versions(storage, properties.timeline_folder, described, before)
+
+
+def _has_no_completion(name: str) -> bool:
+    return "_" not in name and _is_completed(name)
+
+
+def _is_never_described(name: str) -> bool:
+    return False
 
 
 def _is_described(name: str) -> bool:

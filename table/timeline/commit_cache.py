@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
 
 MAX_COMMITS: Final = 262_144
@@ -24,13 +27,21 @@ class FileIdentity(NamedTuple):
 
 
 class CommitCache:
-    """Holds up to `max_commits` commits with `max_stats` write stats in total; evicts the least recently used ones."""
+    """Holds up to `max_commits` commits with `max_stats` write stats in total; evicts the least recently used ones.
+
+    Of each open table it also keeps the commits of one timeline together, so that a further plan looks up none of them.
+    It drops these once it evicts a commit: they hold no other commits than the cache does.
+    """
 
     def __init__(self, max_commits: int = MAX_COMMITS, max_stats: int = MAX_STATS) -> None:
         self._max_commits = max_commits
         self._max_stats = max_stats
         self._commits: OrderedDict[FileIdentity, CommitMetadata] = OrderedDict()
         self._stats = 0
+        self._dropped = 0
+        self._of_timelines: weakref.WeakKeyDictionary[object, tuple[Timeline, Mapping[str, CommitMetadata]]] = (
+            weakref.WeakKeyDictionary()
+        )
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -48,13 +59,33 @@ class CommitCache:
         """Caches the metadata, unless the commit exceeds the size of the whole cache."""
         weight = _weight(commit)
         with self._lock:
-            if identity in self._commits or weight > self._max_stats:
+            if identity in self._commits:
+                return
+            if weight > self._max_stats:
+                self._dropped += 1
                 return
             self._commits[identity] = commit
             self._stats += weight
             while len(self._commits) > self._max_commits or self._stats > self._max_stats:
                 _, evicted = self._commits.popitem(last=False)
                 self._stats -= _weight(evicted)
+                self._dropped += 1
+                self._of_timelines.clear()
+
+    def of_timeline(
+        self, table: object, timeline: Timeline, read: Callable[[], Mapping[str, CommitMetadata]]
+    ) -> Mapping[str, CommitMetadata]:
+        """The commits of this timeline of the table: those that are kept with this same object, else the result of
+        `read`, which gets each from this cache or puts it there."""
+        known, commits = self._of_timelines.get(table, (None, None))
+        if known is timeline and commits is not None:
+            return commits
+        dropped = self._dropped
+        commits = read()
+        with self._lock:
+            if dropped == self._dropped:
+                self._of_timelines[table] = (timeline, commits)
+        return commits
 
 
 def _weight(commit: CommitMetadata) -> int:

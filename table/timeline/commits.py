@@ -125,6 +125,8 @@ class CommitMetadata:
     partition are decoded when they are first used; CorruptFile then."""
     replaced: tuple[tuple[str, str], ...]
     """(partition, file id) of the file groups that a replacecommit replaces, sorted."""
+    has_external_files: bool = False
+    """Whether a write stat of the whole commit names a file of another writer."""
 
     @property
     def is_service(self) -> bool:
@@ -140,15 +142,6 @@ class CommitMetadata:
         if isinstance(self.stats, PartitionedStats):
             return self.stats.partitions
         return {stat.partition for stat in self.stats}
-
-    @property
-    def has_external_files(self) -> bool:
-        """Whether a write stat names a file of another writer. Decodes none."""
-        stats = self.stats
-        if isinstance(stats, PartitionedStats):
-            paths = (path for path in stats.raw(0) if isinstance(path, str))
-            return any(map(is_external, paths)) or any(is_external(stat.path) for stat in stats.decoded())
-        return any(is_external(stat.path) for stat in stats)
 
     def decode(self) -> None:
         """Decodes all write stats. CorruptFile."""
@@ -197,10 +190,11 @@ def commit_of(fields: Fields, instant: Instant) -> CommitMetadata:
         for partition, entry in fields.partitions("partitionToReplaceFileIds", required=replaces)
         for file_id in entry.texts("of")
     ]
-    stats: dict[str, list[RawStat] | tuple[WriteStat, ...]] = {
+    raw: dict[str, list[RawStat] | tuple[WriteStat, ...]] = {
         partition: [_raw_stat(entry, index, item) for index, item in enumerate(entry.items("of"))]
         for partition, entry in fields.partitions("partitionToWriteStats", required=True)
     }
+    stats = PartitionedStats(raw, _write_stats, fields.where) if any(raw.values()) else None
     extra = _extra(fields)
     if "schema" in extra:
         extra["schema"] = sys.intern(extra["schema"])  # all commits of a table repeat their schema
@@ -210,8 +204,10 @@ def commit_of(fields: Fields, instant: Instant) -> CommitMetadata:
         compacted=fields.flag("compacted"),
         schema_json=extra.get("schema", ""),
         extra=extra,
-        stats=PartitionedStats(stats, _write_stats, fields.where) if any(stats.values()) else (),
+        stats=stats or (),
         replaced=tuple(sorted(set(replaced))),
+        has_external_files=stats is not None
+        and any(isinstance(path, str) and is_external(path) for path in stats.raw(0)),
     )
 
 

@@ -19,7 +19,7 @@ _COMPACTIONS: Final = (Action.COMPACTION, Action.LOG_COMPACTION)
 def cleaning_facts(table: HudiTable) -> CleaningFacts:
     """The state of a pinned table that its cleans depend on."""
     timeline = table.timeline()
-    order_keys: dict[str, str] = {item.requested_time: timeline.order_key(item) for item in timeline.completed_writes}
+    order_keys: Mapping[str, str] = timeline.order_keys
     archived: dict[str, str] = {
         time: key for time, key in table.archived_completions().items() if time not in order_keys
     }

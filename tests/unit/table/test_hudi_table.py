@@ -13,6 +13,7 @@ import pytest
 
 from penstock.proto.errors import CorruptFile, StorageError, TableNotFound
 from penstock.table.hudi_table import HudiTable, open_table
+from penstock.table.metadata.metadata_table import MetadataTable
 from penstock.table.timeline.instants import Instant
 from penstock.table.timeline.services.plans import CompactionGroup
 
@@ -266,6 +267,54 @@ def test_pinned_table_keeps_its_timeline(built: Built) -> None:
     assert len(table.timeline().completed_writes) == len(pinned.unpinned().timeline().completed_writes) == 2
     assert pinned.is_pinned and not pinned.unpinned().is_pinned and pinned.pinned().unpinned() is table
     assert len(table.pinned().timeline().completed_writes) == 2, "each listing is a new one"
+
+
+def test_commits_of_a_timeline_follow_its_files(built: Built) -> None:
+    built.write("001.commit", _commit("one"), modified_ns=1_000_000_000)
+    table = built.table()
+    commits = table.commits_of(table.timeline())
+    assert table.commits_of(table.timeline()) is commits is table.pinned().commits_of(table.timeline())
+    built.write("001.commit", _commit("two"), modified_ns=2_000_000_000)  # the same name and size
+    assert [commit.schema_json for commit in table.commits_of(table.timeline()).values()] == ["two"]
+    built.write("002.commit", _commit("three"))
+    assert [commit.schema_json for commit in table.commits_of(table.timeline()).values()] == ["two", "three"]
+
+
+def test_timeline_of_names_follows_names_and_its_commits_follow_files(tmp_path: pathlib.Path) -> None:
+    built = Built(tmp_path / "table", 9)
+    built.write("001_002.commit", _commit("one"), modified_ns=1_000_000_000)
+    opened = built.table()
+    table = HudiTable(opened.storage, opened.properties, names_only=True)
+    timeline = table.timeline()
+    built.write("001_002.commit", _commit("two"), modified_ns=2_000_000_000)
+    assert table.timeline() is timeline
+    assert table.commit(_only(table)).schema_json == "two"
+    built.write("001_002.commit", _commit("three"), modified_ns=3_000_000_000)
+    assert table.commit(_only(table)).schema_json == "three", "its version is that of now"
+    built.write("003_004.commit", _commit())
+    assert len(table.timeline().completed_writes) == 2
+    (built.folder / "001_002.commit").unlink()
+    assert [item.requested_time for item in table.timeline().completed_writes] == ["003"]
+
+
+def test_timeline_of_names_reads_the_time_that_is_a_completion_time(tmp_path: pathlib.Path) -> None:
+    built = Built(tmp_path / "table", 9)
+    opened = built.table()
+    table = HudiTable(opened.storage, opened.properties, names_only=True)
+    for seconds in (1_000_000_000, 1_000_000_001):
+        built.write("001.commit", _commit(), modified_ns=seconds * 10**9)
+        assert _only(table).completion_time == _only(opened).completion_time
+
+
+def test_each_plan_reads_the_commits_of_a_metadata_table_as_they_are(tmp_path: pathlib.Path) -> None:
+    built = Built(tmp_path / "table", 9)
+    opened = built.table()
+    table = HudiTable(opened.storage, opened.properties, names_only=True)
+    for seconds, partition in enumerate(("files", "other"), 1_000_000_000):  # the same name and size
+        stats = {partition: [{"fileId": "f", "path": f"{partition}/f"}]}
+        built.write("001_002.deltacommit", json.dumps({"partitionToWriteStats": stats}), modified_ns=seconds * 10**9)
+        plan = MetadataTable(table, table.timeline(), frozenset())
+        assert list(plan.partitions_of("001")) == list(plan.partitions_of("001")) == [partition]
 
 
 def test_value_of_a_pinned_table_is_computed_once(built: Built) -> None:

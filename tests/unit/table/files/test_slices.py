@@ -15,10 +15,15 @@ from penstock.table.files.slices import (
     DataFile,
     Everything,
     FileSlice,
+    OrderedBefore,
+    OrderedThrough,
     OrderedUpTo,
     RequestedUpTo,
+    View,
     VisibleFiles,
     group_files,
+    hidden_instants,
+    instant_is_visible,
     newest_base,
     slice_group,
     visible_files,
@@ -254,3 +259,22 @@ def test_view_shows_one_base_and_no_file_after_it(
     bases = [f for f in files if ".parquet" in f.ref.path and known.holds(f.name.instant)]
     visible = [f.name.instant for f in bases if known.order_key(f.name.instant) <= order_key]
     assert (result.base.name.instant if result.base else None) == max(visible, default=None)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        Everything(),
+        RequestedUpTo("002"),
+        OrderedUpTo("013"),
+        OrderedUpTo("012", frozenset({"003", "005"})),
+        OrderedBefore("013", "003"),
+        OrderedThrough("013", "003"),
+    ],
+)
+def test_hidden_instants_are_those_that_the_view_does_not_show(view: View) -> None:
+    order_keys = {"001": "014", "002": "012", "003": "013", "004": "013"}
+    committed = CommittedInstants(layout=2, order_keys=order_keys, archived_before="001")
+    times = [*order_keys, "000", "005"]  # without an order key: archived, or of another timeline
+    hidden = [time for time in times if not instant_is_visible(time, view, committed)]
+    assert hidden_instants(times, view, committed) == hidden

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from penstock.proto.model.positions import InstantTime
+from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commit_cache import CommitCache, FileIdentity
 from penstock.table.timeline.commits import CommitMetadata
 
@@ -48,3 +51,46 @@ def test_bounded_by_stats_too() -> None:
     assert len(cache) == 2 and cache.get(_identity("a")) is None
     cache.put(_identity("b"), _commit("1", 4))
     assert len(cache) == 2, "held twice is counted once"
+
+
+class _Table:
+    """A table that reads its one commit by the cache."""
+
+    def __init__(self, cache: CommitCache, name: str = "a") -> None:
+        self.cache, self.name, self.reads = cache, name, 0
+
+    def commits_of(self, timeline: Timeline) -> Mapping[str, CommitMetadata]:
+        return self.cache.of_timeline(self, timeline, self._read)
+
+    def _read(self) -> Mapping[str, CommitMetadata]:
+        self.reads += 1
+        self.cache.put(_identity(self.name), _commit("1"))
+        return {"1": _commit("1")}
+
+
+def test_commits_of_a_timeline_are_read_once() -> None:
+    table, timeline = _Table(CommitCache()), Timeline(2, ())
+    assert table.commits_of(timeline) is table.commits_of(timeline)
+    assert table.reads == 1
+    table.commits_of(Timeline(2, ()))  # equal, but another listing: a file may have changed
+    assert table.reads == 2
+
+
+def test_commits_of_a_timeline_are_dropped_when_the_cache_evicts_one() -> None:
+    cache, timeline = CommitCache(max_commits=1), Timeline(2, ())
+    table = _Table(cache)
+    table.commits_of(timeline)
+    cache.put(_identity("b"), _commit("1"))
+    table.commits_of(timeline)  # evicts while it reads: it must not be kept
+    table.commits_of(timeline)
+    assert table.reads == 3
+    table.commits_of(timeline)
+    assert table.reads == 3
+
+
+def test_commits_that_do_not_fit_the_cache_are_not_kept() -> None:
+    cache, timeline = CommitCache(max_stats=10), Timeline(2, ())
+    table = _Table(cache)
+    for _ in range(2):
+        cache.of_timeline(table, timeline, lambda: (cache.put(_identity("big"), _commit("1", 11)), table._read())[1])
+    assert table.reads == 2
