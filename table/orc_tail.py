@@ -8,14 +8,14 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.value_classes import dataclass
+from penstock.table.lzo import lzo_decompressed
 from penstock.table.wire_message import WireMessage
 
 _TIMESTAMP: Final = b"\x08\x09"
 _TIMESTAMP_INSTANT: Final = b"\x08\x12"
 """Field 1 of a column's type, the first that writers write."""
-_NONE, _ZLIB, _SNAPPY, _LZ4, _ZSTD = 0, 1, 2, 4, 5
+_NONE, _ZLIB, _SNAPPY, _LZO, _LZ4, _ZSTD = range(6)
 _MOST_POSTSCRIPT_BYTES: Final = 240
 """Of the 255 that its length of one byte allows, so that a field can be added."""
 _MOST_FOOTER_BYTES: Final = 1 << 26
@@ -38,10 +38,9 @@ class OrcTail:
     """The most bytes of a compressed block after it is decompressed."""
 
 
-def orc_tail(source: pa.NativeFile, where: str) -> OrcTail:
-    """The end of an open file. `where` names the file and the table.
+def orc_tail(source: pa.NativeFile) -> OrcTail:
+    """The end of an open file. pa.ArrowInvalid for damage; OSError.
 
-    Errors: UnsupportedFeature for a compression that only ORC's library reads; pa.ArrowInvalid for damage; OSError.
     Postscript: 1 bytes of the footer, 2 compression, 3 bytes of a block.
     """
     size = source.size()
@@ -52,11 +51,8 @@ def orc_tail(source: pa.NativeFile, where: str) -> OrcTail:
     postscript = end[-1 - length : -1]
     numbers = {key: value for key, value in WireMessage(postscript).fields(0, length) if isinstance(value, int)}
     footer_bytes, codec = numbers.get(1, 0), numbers.get(2, _NONE)
-    if codec not in (_NONE, _ZLIB, _SNAPPY, _LZ4, _ZSTD):
-        raise UnsupportedFeature(
-            f"ORC timestamps in a file with compression {codec}, expected NONE, ZLIB, SNAPPY, LZ4 or ZSTD: {where}; "
-            "read other columns, or let Hudi rewrite the table with another `hoodie.orc.compression.codec`"
-        )
+    if codec > _ZSTD:
+        raise pa.ArrowInvalid(f"compression {codec}, expected at most {_ZSTD}")
     footer_at = size - 1 - length - footer_bytes
     if footer_at < 0 or footer_bytes > _MOST_FOOTER_BYTES:
         raise pa.ArrowInvalid(f"a footer of {footer_bytes} bytes")
@@ -134,6 +130,8 @@ def _block(block: bytes, codec: int, most: int) -> bytes:
             return zlib.decompressobj(-zlib.MAX_WBITS).decompress(block, most)
         except zlib.error as error:
             raise pa.ArrowInvalid(str(error)) from error
+    if codec == _LZO:
+        return lzo_decompressed(block, most)
     if codec == _ZSTD:
         return bytes(pa.CompressedInputStream(pa.BufferReader(block), "zstd").read(most))
     return _smallest(pa.Codec("snappy" if codec == _SNAPPY else "lz4_raw"), block, most)

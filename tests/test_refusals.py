@@ -22,7 +22,7 @@ class Kind(Enum):
 
     CUSTOM_MERGER = "a merger or payload class of the user's, for which no function is registered"
     BOOTSTRAP = "a skeleton whose partition columns are in no path, source files on another store, and a clean of them"
-    BASE_FORMAT = "base files of no known format or version of it, and timestamps in ORC that pyarrow does not read"
+    BASE_FORMAT = "base files of no known format or version, timestamps and compressions that are not read"
     OLD_VERSION = "table version 5 or older"
     NATIVE_LOGS = "table version 10, whose log files are Parquet files"
     ENGINE_TYPE = "a column type that the engine lacks"
@@ -38,8 +38,9 @@ RAISED = {
     "table/bootstrap/sources.py": [{Kind.BOOTSTRAP}],
     "table/config/merge_rules.py": [{Kind.CUSTOM_MERGER, Kind.BASE_FORMAT}],
     "table/config/properties.py": [{Kind.OLD_VERSION}, {Kind.NATIVE_LOGS}],
+    "table/hfile/reader.py": [{Kind.BASE_FORMAT}],
     "table/lance.py": [{Kind.BASE_FORMAT}],
-    "table/orc_tail.py": [{Kind.BASE_FORMAT}],
+    "table/orc.py": [{Kind.BASE_FORMAT}],
     "table/timeline/services/clean_encoder.py": [{Kind.BOOTSTRAP}],
 }
 """File -> the kind of each place that creates the error."""

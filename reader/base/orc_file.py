@@ -55,13 +55,14 @@ class OrcFile(OneGroupFile):
         except FileNotFoundError:
             raise self._gone() from None
         try:
-            footer = self._translated(lambda: orc_footer(self._source))
+            footer = self._translated(lambda: orc_footer(self._source, self._where))
             self._match(footer.schema, record, columns_read, names)
             stored = {source.column for source in self._sources if not isinstance(source, Missing)}
             read = pa.schema([field for field in footer.schema if field.name in stored])
             self._zone = self._translated(lambda: writer_zone(self._source, read, self._where))
             if (zone := self._zone) is not None:
-                self._match(self._translated(lambda: orc_footer(zone.source)).schema, record, columns_read, names)
+                declared = self._translated(lambda: orc_footer(zone.source, self._where))
+                self._match(declared.schema, record, columns_read, names)
         except BaseException:
             self._source.close()
             raise

@@ -75,12 +75,11 @@ def writer_zone(source: pa.NativeFile, schema: pa.Schema, where: str) -> WriterZ
     """None if `schema`, the columns to be read, has no timestamps, or the file's writer was in UTC. `where` names the
     file.
 
-    Errors: UnsupportedFeature for an unknown zone, or a compression that only ORC's library reads; pa.ArrowInvalid for
-    damage; OSError.
+    Errors: UnsupportedFeature for an unknown zone; pa.ArrowInvalid for damage; OSError.
     """
     if not any(_is_local(leaf) for field in schema for leaf in leaf_types(field.type)):
         return None
-    tail = orc_tail(source, where)
+    tail = orc_tail(source)
     zones = set(writer_zones(source, tail))
     if zones <= _UTC:
         return None

@@ -41,11 +41,21 @@ class LayoutError(ValueError):
     """Bytes that do not follow the format. The text has the actual and the expected value."""
 
 
+class UnknownCompression(ValueError):
+    """A compression of HBase that this release does not read. The text is its name."""
+
+
 class Codec(IntEnum):
     """Compression of blocks: the supported ordinals of HBase `Compression.Algorithm`."""
 
     GZ = 1
     NONE = 2
+    SNAPPY = 3
+    LZ4 = 4
+
+
+_NOT_READ: Final = {0: "LZO", 5: "BZIP2", 6: "ZSTD"}
+"""The other ordinals of `Compression.Algorithm`."""
 
 
 class ChecksumType(IntEnum):
@@ -105,7 +115,8 @@ class IndexEntry:
 
 
 def parse_trailer(data: bytes) -> Trailer:
-    """The trailer from the file's last TRAILER_BYTES bytes; absent numbers are 0, as in protobuf."""
+    """The trailer from the file's last TRAILER_BYTES bytes; absent numbers are 0, as in protobuf, an absent compression
+    is NONE. UnknownCompression for one that is not read."""
     if len(data) != TRAILER_BYTES:
         raise LayoutError(f"{len(data)} bytes at the end, expected a trailer of {TRAILER_BYTES}")
     version = int.from_bytes(data[-4:], "big")
@@ -118,9 +129,11 @@ def parse_trailer(data: bytes) -> Trailer:
     if start + size > TRAILER_BYTES - 4:
         raise LayoutError(f"trailer message of {size} bytes, at most {TRAILER_BYTES - 4 - start} fit")
     numbers = {field: value for field, value in protobuf_fields(data[start : start + size]) if isinstance(value, int)}
-    codec = numbers.get(12, 0)
+    codec = numbers.get(12, Codec.NONE)
+    if codec in _NOT_READ:
+        raise UnknownCompression(_NOT_READ[codec])
     if codec not in list(Codec):
-        raise LayoutError(f"compression {codec}: this build reads GZ (1) and none (2)")
+        raise LayoutError(f"compression {codec}, expected 0 to 6")
     levels = numbers.get(8, 0)
     if levels > _MAX_LEVELS:
         raise LayoutError(f"{levels} index levels, at most {_MAX_LEVELS} are read")

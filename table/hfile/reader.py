@@ -13,7 +13,8 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from penstock.proto.errors import CorruptFile, StorageError
+from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
+from penstock.table.hfile.hadoop_blocks import hadoop_decompressed
 from penstock.table.hfile.layout import (
     BLOCK_HEADER_BYTES,
     DATA,
@@ -28,6 +29,7 @@ from penstock.table.hfile.layout import (
     IndexEntry,
     LayoutError,
     Trailer,
+    UnknownCompression,
     parse_block_header,
     parse_cells,
     parse_file_info,
@@ -40,7 +42,7 @@ MAX_BLOCK_BYTES: Final = 512 << 20
 """Largest block that is read, in stored or uncompressed bytes."""
 
 MAX_EXPANSION: Final = 1100
-"""Upper limit of the expansion of a gzip stream."""
+"""Upper limit of the expansion of a compressed block."""
 
 _GZIP: Final = 31
 _CASTAGNOLI: Final = 0x82F63B78
@@ -52,8 +54,8 @@ class HFile:
     """An open HFile. Reads trailer and root index at once, and other blocks on request.
 
     `source` is random access to the file; `where` names it in errors. All methods raise CorruptFile for bytes that are
-    not a consistent HFile of version 3, also for an unsupported compression, since the caller has a fallback.
-    StorageError if reading fails.
+    not a consistent HFile of version 3, and StorageError if reading fails. UnsupportedFeature for a compression that
+    Hudi does not read.
     """
 
     def __init__(self, source: pa.NativeFile, where: str) -> None:
@@ -154,6 +156,11 @@ class HFile:
         data = self._read(size - TRAILER_BYTES, TRAILER_BYTES)
         try:
             return size - TRAILER_BYTES, parse_trailer(data)
+        except UnknownCompression as error:
+            raise UnsupportedFeature(
+                f"{self._where} is compressed by {error}, expected GZ, NONE, SNAPPY or LZ4; let Hudi compact the file "
+                "group, and write with another `hoodie.hfile.compression.algorithm`"
+            ) from None
         except LayoutError as error:
             raise self._corrupt(str(error)) from None
 
@@ -209,6 +216,13 @@ class HFile:
             return payload
         if size > min(MAX_BLOCK_BYTES, MAX_EXPANSION * len(payload)):
             raise self._corrupt(f"block at byte {offset} of {len(payload)} bytes should expand to {size}")
+        if self._trailer.codec is not Codec.GZ:
+            try:
+                return hadoop_decompressed(
+                    payload, size, "snappy" if self._trailer.codec is Codec.SNAPPY else "lz4_raw"
+                )
+            except LayoutError as error:
+                raise self._corrupt(f"block at byte {offset} cannot be decompressed: {error}") from None
         stream = zlib.decompressobj(_GZIP)
         try:
             data = stream.decompress(payload, size + 1)

@@ -21,7 +21,7 @@ TYPES = ("SELECT id, ts, nullif(v, 0) v, nullif(v, 0) * 3000000000L big, nullif(
          "timestamp_micros(1700000000000000 + ts * 1000000) at, cast(concat('b', v) as binary) bin, "
          "if(v = 0, null, array(v, v + 1)) arr, if(v = 0, null, map('k', v)) m, "
          "if(v = 0, null, named_struct('x', v, 'y', concat('y', v), 'at', timestamp_micros(ts * 1000000), 'in', array(named_struct('z', v)))) st, p FROM VALUES %s AS t(id,ts,v,p)")
-HISTORIES = [(323, COW, 9, "SIMPLE"), (231, COW, 6, "SIMPLE"), (204, MOR, 9, "SIMPLE")]
+HISTORIES = [(323, COW, 9, "SIMPLE"), (231, COW, 6, "SIMPLE"), (204, MOR, 9, "SIMPLE"), (47, MOR, 9, "BUCKET"), (262, MOR, 6, "SIMPLE")]
 WITHOUT = ("compact", "cluster")  # operations of `random_histories` that Hudi 1.2.0 does not support on tables in ORC
 MORE_TYPES = ("SELECT t.*, timestamp_micros(1700000000000000 + ts * 1000000 - coalesce(v, 0) * 60000000000000) old, cast(coalesce(v, 0) as byte) tiny, "
               "if(v is null, array(), array(v, null)) holes, array(array(v), null) nested, array(named_struct('z', v), null) structs, "
@@ -123,14 +123,15 @@ def zoned(env, names, version=1):
 
 
 def zones(env):
-    for kind in (COW, MOR):
-        name = "F_orc_zone_%s_v9" % ("mor" if kind == MOR else "cow")
-        def make(kind=kind, name=name):
+    for kind, codec in ((COW, ""), (MOR, ""), (COW, "LZO")):
+        name = "F_orc_zone_%s_v9" % (codec.lower() or ("mor" if kind == MOR else "cow"))
+        def make(kind=kind, codec=codec, name=name):
             env.tv = 9
             in_zone(env, ZONE)
             try:
-                c = ZoneCase(env, name, kind, "The JVM of the writer is in the zone %s. Queries are asked there, those with `__utc` in UTC." % ZONE,
-                             {**ORC, "hoodie.index.type": "SIMPLE", "hoodie.compact.inline": "false"})
+                what = "The JVM of the writer is in the zone %s. Queries are asked there, those with `__utc` in UTC." % ZONE
+                c = ZoneCase(env, name, kind, what + (" Files are compressed by %s." % codec if codec else ""),
+                             {**ORC, "hoodie.index.type": "SIMPLE", "hoodie.compact.inline": "false", **({"hoodie.orc.compression.codec": codec} if codec else {})})
                 names = list(INSTANTS)
                 c.write("insert", None, text="insert %s" % names, df=zoned(env, names))
                 c.write("upsert", None, text="upsert %s" % names[::3], df=zoned(env, names[::3], 2))

@@ -48,7 +48,7 @@ def test_a_postscript_has_room_for_a_field(length: int, valid: bool) -> None:
     source = pa.PythonFile(pa.BufferReader(bytes(300) + postscript + bytes([length])))
     if not valid:
         with pytest.raises(pa.ArrowInvalid, match=f"a postscript of {length} bytes"):
-            orc_tail(source, "table t")
+            orc_tail(source)
         return
-    ended = tail_of_instants(orc_tail(source, "table t"))
+    ended = tail_of_instants(orc_tail(source))
     assert ended[-1] == length + 2

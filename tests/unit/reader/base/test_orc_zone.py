@@ -22,6 +22,7 @@ from penstock.proto.model.files import FileRef
 from penstock.reader.base import orc_zone
 from penstock.reader.base.orc_file import OrcFile
 from penstock.reader.split.emit import BatchSize
+from penstock.table.orc import read_orc_footer
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.storage.filesystem import open_storage
 
@@ -133,13 +134,21 @@ def test_footers_of_each_compression_are_read(
     assert numbers(read(file).column("at")) == WRITTEN * 50
 
 
-def test_unknown_compression_is_refused_by_number(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(("codec", "valid"), [(0, True), (6, False), (7, False)])
+def test_unknown_compression_is_an_error(tmp_path: pathlib.Path, codec: int, valid: bool) -> None:
+    """6 is BROTLI, which pyarrow knows and does not decompress; 7 is none of ORC's."""
     opened(tmp_path, table_of(WRITTEN), b"CET").close()
     data = (tmp_path / "f.orc").read_bytes()
     end = data.rindex(b"\x10\x00\x18")  # the compression in the postscript
-    source = pa.BufferReader(data[:end] + b"\x10\x03\x18" + data[end + 3 :])
-    with pytest.raises(UnsupportedFeature, match=r"compression 3, expected .*: table t"):
-        orc_zone.writer_zone(source, table_of([]).schema, "table t")
+    (tmp_path / "f.orc").write_bytes(data[:end] + bytes([0x10, codec, 0x18]) + data[end + 3 :])
+    if valid:
+        stored(tmp_path, ("id",)).close()
+        return
+    refused = "a compression of ORC that pyarrow does not read: table t: base file f.orc: Unknown compression codec 6"
+    with pytest.raises(UnsupportedFeature if codec == 6 else CorruptFile, match=refused if codec == 6 else "table t"):
+        stored(tmp_path, ("id",))
+    with pytest.raises(UnsupportedFeature if codec == 6 else CorruptFile, match=r"f\.orc of table"):
+        read_orc_footer(open_storage(str(tmp_path)), FileRef("f.orc", 1))
 
 
 def test_zones_that_are_unknown_or_differ_are_refused(tmp_path: pathlib.Path) -> None:

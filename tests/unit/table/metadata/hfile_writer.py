@@ -7,7 +7,11 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 
-GZ, NONE = 1, 2
+import pyarrow as pa
+
+GZ, NONE, SNAPPY, LZ4 = 1, 2, 3, 4
+CHUNK_BYTES = 1000
+"""Uncompressed bytes of a chunk of Hadoop's codecs. A part has three of them."""
 
 
 def vint(value: int) -> bytes:
@@ -32,8 +36,22 @@ def cell_key(row: bytes, *, short: bool = False) -> bytes:
     return struct.pack(">h", len(row)) + row + tail
 
 
+def hadoop_compressed(data: bytes, codec: int) -> bytes:
+    """Parts of chunks, as Hadoop's `BlockCompressorStream` writes them."""
+    arrow, out = pa.Codec("snappy" if codec == SNAPPY else "lz4_raw"), b""
+    for begin in range(0, len(data), 3 * CHUNK_BYTES):
+        part = data[begin : begin + 3 * CHUNK_BYTES]
+        out += struct.pack(">i", len(part))
+        for start in range(0, len(part), CHUNK_BYTES):
+            chunk = arrow.compress(part[start : start + CHUNK_BYTES], asbytes=True)
+            out += struct.pack(">i", len(chunk)) + chunk
+    return out
+
+
 def _block(magic: bytes, data: bytes, codec: int, checksum: int) -> bytes:
     payload = gzip.compress(data, 6, mtime=0) if codec == GZ else data
+    if codec in (SNAPPY, LZ4):
+        payload = hadoop_compressed(data, codec)
     end = 33 + len(payload)
     chunks = (end + 16383) // 16384 if checksum else 0
     head = magic + struct.pack(">iiqBii", len(payload) + 4 * chunks, len(data), -1, checksum, 16384, end)

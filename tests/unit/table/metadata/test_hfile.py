@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.proto.errors import CorruptFile, PenstockError
+from penstock.proto.errors import CorruptFile, PenstockError, UnsupportedFeature
 from penstock.table.hfile.layout import LayoutError, hadoop_vint, parse_trailer, varint
 from penstock.table.hfile.reader import HFile, crc32c
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
-from tests.unit.table.metadata.hfile_writer import GZ, NONE, write_hfile
+from tests.unit.table.metadata.hfile_writer import GZ, LZ4, NONE, SNAPPY, write_hfile
 
 
 class Golden(Protocol):
@@ -38,6 +38,9 @@ SHAPES: list[dict[str, Any]] = [
     {"codec": NONE},
     {"codec": NONE, "checksum": 1},
     {"minor": 3, "checksum": 1},
+    {"codec": SNAPPY, "block_rows": 40},
+    {"codec": LZ4, "block_rows": 40, "levels": 2},
+    {"codec": LZ4, "checksum": 1},
     {"short_keys": True},
     {"block_rows": 7},
     {"block_rows": 7, "levels": 2},
@@ -179,6 +182,23 @@ def test_cyclic_index_is_refused() -> None:
     data[second : second + 8] = data[root : root + 8]
     with pytest.raises(CorruptFile, match="returns to"):
         list(opened(bytes(data)).scan())
+
+
+@pytest.mark.parametrize(("number", "name"), [(0, "LZO"), (5, "BZIP2"), (6, "ZSTD")])
+def test_compression_that_is_not_read_is_named(number: int, name: str) -> None:
+    with pytest.raises(UnsupportedFeature, match=f"file x of table t is compressed by {name}, expected GZ, NONE"):
+        opened(write_hfile(rows_of(3), codec=number))
+
+
+def test_compression_that_hbase_does_not_have_is_damage() -> None:
+    with pytest.raises(CorruptFile, match="compression 7, expected 0 to 6"):
+        opened(write_hfile(rows_of(3), codec=7))
+
+
+def test_absent_compression_is_none() -> None:
+    data = write_hfile(rows_of(3), codec=NONE)
+    assert data.count(b"\x60\x02") == 1
+    assert list(opened(data.replace(b"\x60\x02", b"\x78\x02")).scan()) == rows_of(3)
 
 
 def test_numbers() -> None:

@@ -1,0 +1,63 @@
+"""Decompresses blocks that Hadoop's SnappyCodec or Lz4Codec compressed (Hadoop `BlockCompressorStream`). Pure.
+
+A payload has parts: 4 bytes with the size of the part's content, then chunks until the part is complete. A chunk has 4
+bytes with its stored size before it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pyarrow as pa
+
+from penstock.table.hfile.layout import LayoutError, varint
+
+
+def hadoop_decompressed(payload: bytes, size: int, name: Literal["snappy", "lz4_raw"]) -> bytes:
+    """The content. LayoutError for damage, and for a content of another size than `size` bytes."""
+    codec, content, place = pa.Codec(name), bytearray(), 0
+    while place < len(payload):
+        end = len(content) + int.from_bytes(payload[place : place + 4], "big")
+        place += 4
+        if end > size:
+            raise LayoutError(f"a part up to byte {end} of {size} uncompressed bytes")
+        while len(content) < end:
+            stored = int.from_bytes(payload[place : place + 4], "big")
+            chunk = payload[place + 4 : place + 4 + stored]
+            if not stored or len(chunk) != stored:
+                raise LayoutError(f"a chunk of {len(chunk)} instead of {stored} bytes")
+            place += 4 + stored
+            most = end - len(content)
+            content += _snappy(codec, chunk, most) if name == "snappy" else _lz4(codec, chunk, most)
+    if len(content) != size:
+        raise LayoutError(f"{len(content)} of {size} uncompressed bytes")
+    return bytes(content)
+
+
+def _snappy(codec: pa.Codec, chunk: bytes, most: int) -> bytes:
+    size, _ = varint(chunk, 0)
+    content = _attempt(codec, chunk, size) if 0 < size <= most else None
+    if content is None:
+        raise LayoutError(f"a chunk of Snappy of {size} bytes, at most {most}, that cannot be decompressed")
+    return content
+
+
+def _lz4(codec: pa.Codec, chunk: bytes, most: int) -> bytes:
+    """The content in the smallest buffer that takes it, because the codec does not return the number of bytes. Most
+    parts have one chunk, so that the buffer of `most` bytes is tried first, and then one byte less."""
+    content = _attempt(codec, chunk, most)
+    if content is None:
+        raise LayoutError(f"a chunk of LZ4 that cannot be decompressed to at most {most} bytes")
+    low, high, middle = 1, most, most - 1
+    while low < high:
+        smaller = _attempt(codec, chunk, middle)
+        low, high, content = (middle + 1, high, content) if smaller is None else (low, middle, smaller)
+        middle = (low + high) // 2
+    return content
+
+
+def _attempt(codec: pa.Codec, chunk: bytes, size: int) -> bytes | None:
+    try:
+        return bytes(codec.decompress(chunk, decompressed_size=size, asbytes=True))
+    except (pa.ArrowException, OSError):
+        return None
