@@ -18,7 +18,6 @@ from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.file_bytes import HELD_BYTES, LogFiles, LogParts
 from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.reader.split.context import SplitContext
-from penstock.reader.split.read_schema import ReadSchema
 from penstock.reader.split.shared_log import rows_at
 from penstock.table.log.blocks import BlockKind
 from penstock.table.schema.avro import RecordSchema, parse_record_schema
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 JOINED_BYTES: Final = 1 << 20
 """The most bytes of several blocks, from the first to the last record of each, that are decoded at once."""
-MAX_WRITERS: Final = 64
-"""The most schemas of writers that are kept for the further file groups of a read."""
 _FILES: Final = (BlockKind.PARQUET_DATA, BlockKind.HFILE_DATA)
 """Blocks whose content is a file of its own: a record has a number in it, and no bounds in the log."""
 
@@ -49,38 +46,15 @@ class BlockRecords:
     """The end of each record."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    """The schema that blocks were written with, with the table's column names."""
-
-    record: RecordSchema
-    """The parsed record."""
-    decoders: dict[tuple[tuple[str, ...], bool], AvroDecoder]
-    """The decoder of each tuple of columns, by kernels or not."""
-
-
-_Writers = dict[tuple[str, "tuple[HistoryField, ...] | None"], _Writer]
-_last_writers: tuple[ReadSchema, _Writers] | None = None
-"""The writers of the last read: most file groups of a table have logs of one schema."""
-
-
-def _writers_of(schema: ReadSchema) -> _Writers:
-    """The writers that were seen in the read of this schema, at most about `MAX_WRITERS`."""
-    global _last_writers
-    last = _last_writers
-    if last is None or last[0] is not schema or len(last[1]) > MAX_WRITERS:
-        _last_writers = last = (schema, {})
-    return last[1]
-
-
 class BlockDecoder:
-    """Decodes one split's data blocks. Each schema is parsed once for a read, and each decoder is built once."""
+    """Decodes one split's data blocks. Each schema is parsed once, and each decoder is built once."""
 
     def __init__(self, files: LogFiles, context: SplitContext) -> None:
         self._files, self._scan, self._schema = files, context.scan, context.schema
         self._compiled, self._shared = context.options.by_kernels, context.shared_log
+        self._decoders: dict[tuple[int, tuple[str, ...]], AvroDecoder] = {}
         self._last_hfile: tuple[CountedBlock, HFileBlock] | None = None
-        self._writers = _writers_of(self._schema)
+        self._writers: dict[tuple[str, tuple[HistoryField, ...] | None], RecordSchema] = {}
 
     def bounds(self, counted: CountedBlock) -> tuple[np.ndarray, np.ndarray]:
         """(begin, end) of each record of a data block; for a Parquet or HFile block its number, twice."""
@@ -214,18 +188,15 @@ class BlockDecoder:
 
     def writer(self, counted: CountedBlock) -> RecordSchema:
         """The schema that the block's records were written with, with the table's column names."""
-        return self._writer(counted).record
-
-    def _writer(self, counted: CountedBlock) -> _Writer:
         schema_json = counted.block.header.schema_json
         names = self._schema.file_names(counted.block.header.instant_time, str(counted.place))
         own = None if names is None else names.own
         known = self._writers.get((schema_json, own))
         if known is None:
-            record = parse_record_schema(schema_json, str(counted.place))
+            known = parse_record_schema(schema_json, str(counted.place))
             if names is not None:
-                record = replace(record, fields=tuple(names.in_table(field) for field in record.fields))
-            known = self._writers[schema_json, own] = _Writer(record, {})
+                known = replace(known, fields=tuple(names.in_table(field) for field in known.fields))
+            self._writers[schema_json, own] = known
         return known
 
     def _with_key(self, counted: CountedBlock) -> set[str]:
@@ -259,14 +230,13 @@ class BlockDecoder:
         return ParquetBlock(content, counted.place, self._scan.table, self._schema.record, names=names)
 
     def _decoder(self, counted: CountedBlock, columns: tuple[str, ...]) -> AvroDecoder:
-        writer, compiled = self._writer(counted), self._compiled
-        known = writer.decoders.get((columns, compiled))
+        writer = self.writer(counted)
+        known = self._decoders.get((id(writer), columns))
         if known is None:
             from penstock.reader.avro.decoder import AvroDecoder
 
-            where, record = str(counted.place), self._schema.record
-            known = AvroDecoder(writer.record, columns, record, compiled=compiled, where=where)
-            writer.decoders[columns, compiled] = known
+            known = AvroDecoder(writer, columns, self._schema.record, compiled=self._compiled, where=str(counted.place))
+            self._decoders[id(writer), columns] = known
         return known
 
 
