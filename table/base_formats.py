@@ -34,8 +34,8 @@ def is_parquet(path: str) -> bool:
 def read_other_footer(storage: Storage, file: FileRef) -> OtherFooter:
     """The footer of a base file in ORC or Lance.
 
-    CorruptFile if it is missing or has no readable footer; UnsupportedFeature for an unknown version of Lance;
-    StorageError if the storage failed.
+    CorruptFile if it is missing or has no readable footer; UnsupportedFeature for an unknown version of Lance
+    and a compression of ORC that pyarrow does not read; StorageError if the storage failed.
     """
     where = f"base file {file.path} of table {redacted_uri(storage.base_path)}"
     try:
@@ -43,7 +43,7 @@ def read_other_footer(storage: Storage, file: FileRef) -> OtherFooter:
             if is_lance(file.path):
                 lance = lance_footer(source, where)
                 return OtherFooter(lance.rows, lance.names, "")
-            orc = orc_footer(source)
+            orc = orc_footer(source, where)
             return OtherFooter(orc.rows, tuple(orc.schema.names), orc.avro_json)
     except FileNotFoundError as error:
         raise CorruptFile(f"{where} is missing, although it was there when the folder was listed") from error

@@ -6,11 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-<<<<<<< HEAD
-=======
-from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
-from penstock.proto.model.files import FileRef
->>>>>>> S2
+from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.value_classes import dataclass
 
 _AVRO_SCHEMA: Final = b"orc.avro.schema"
@@ -54,24 +50,3 @@ def orc_footer(source: pa.NativeFile, where: str) -> OrcFooter:
     schema = file.schema
     stored = (schema.metadata or {}).get(_AVRO_SCHEMA, b"")
     return OrcFooter(int(file.nrows), schema.remove_metadata(), str(stored, "utf-8", "replace"))
-<<<<<<< HEAD
-=======
-
-
-def read_orc_footer(storage: Storage, file: FileRef) -> OrcFooter:
-    """The footer of a base file.
-
-    CorruptFile if it is missing or not ORC; StorageError if the storage failed; UnsupportedFeature as `orc_footer`.
-    """
-    where = f"base file {file.path} of table {redacted_uri(storage.base_path)}"
-    try:
-        with storage.open_input(file.path) as source:
-            return orc_footer(source, where)
-    except FileNotFoundError as error:
-        raise CorruptFile(f"{where} is missing, although it was there when the folder was listed") from error
-    except (pa.ArrowException, OSError) as error:
-        detail = str(error).partition("\n")[0][:200]
-        if is_storage_failure(error):
-            raise StorageError(f"footer of {where} cannot be read: {detail}; a retry may succeed") from error
-        raise CorruptFile(f"{where} has no readable ORC footer: {detail}; expected {file.size_bytes} bytes") from error
->>>>>>> S2

@@ -6,16 +6,21 @@ bytes with its stored size before it.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import pyarrow as pa
 
 from penstock.table.hfile.layout import LayoutError, varint
 
+_MOST_CHUNKS: Final = 4096
+"""Hadoop's chunks have up to 256 KiB. Small ones in great number would each be searched for their size."""
+_MOST_EXPANSION: Final = 255
+"""Bytes of content for a byte of LZ4."""
+
 
 def hadoop_decompressed(payload: bytes, size: int, name: Literal["snappy", "lz4_raw"]) -> bytes:
     """The content. LayoutError for damage, and for a content of another size than `size` bytes."""
-    codec, content, place = pa.Codec(name), bytearray(), 0
+    codec, content, place, chunks = pa.Codec(name), bytearray(), 0, 0
     while place < len(payload):
         end = len(content) + int.from_bytes(payload[place : place + 4], "big")
         place += 4
@@ -24,8 +29,9 @@ def hadoop_decompressed(payload: bytes, size: int, name: Literal["snappy", "lz4_
         while len(content) < end:
             stored = int.from_bytes(payload[place : place + 4], "big")
             chunk = payload[place + 4 : place + 4 + stored]
-            if not stored or len(chunk) != stored:
-                raise LayoutError(f"a chunk of {len(chunk)} instead of {stored} bytes")
+            chunks += 1
+            if not stored or len(chunk) != stored or chunks > _MOST_CHUNKS:
+                raise LayoutError(f"chunk {chunks} of {len(chunk)} instead of {stored} bytes, at most {_MOST_CHUNKS}")
             place += 4 + stored
             most = end - len(content)
             content += _snappy(codec, chunk, most) if name == "snappy" else _lz4(codec, chunk, most)
@@ -45,6 +51,7 @@ def _snappy(codec: pa.Codec, chunk: bytes, most: int) -> bytes:
 def _lz4(codec: pa.Codec, chunk: bytes, most: int) -> bytes:
     """The content in the smallest buffer that takes it, because the codec does not return the number of bytes. Most
     parts have one chunk, so that the buffer of `most` bytes is tried first, and then one byte less."""
+    most = min(most, _MOST_EXPANSION * len(chunk))
     content = _attempt(codec, chunk, most)
     if content is None:
         raise LayoutError(f"a chunk of LZ4 that cannot be decompressed to at most {most} bytes")

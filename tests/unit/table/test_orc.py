@@ -15,7 +15,7 @@ ROWS = pa.table({"id": ["a", "b", None], "at": pa.array([1, 2, 3], pa.timestamp(
 def test_footer_has_rows_and_columns(tmp_path: pathlib.Path) -> None:
     orc.write_table(ROWS, tmp_path / "f.orc")
     with pa.OSFile(str(tmp_path / "f.orc")) as source:
-        footer = orc_footer(source)
+        footer = orc_footer(source, "base file f.orc of table t")
     assert (footer.rows, footer.schema, footer.avro_json) == (3, ROWS.schema, "")
 
 

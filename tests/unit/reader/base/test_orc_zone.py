@@ -22,7 +22,7 @@ from penstock.proto.model.files import FileRef
 from penstock.reader.base import orc_zone
 from penstock.reader.base.orc_file import OrcFile
 from penstock.reader.split.emit import BatchSize
-from penstock.table.orc import read_orc_footer
+from penstock.table.base_formats import read_other_footer
 from penstock.table.schema.avro import parse_record_schema
 from penstock.table.storage.filesystem import open_storage
 
@@ -148,7 +148,7 @@ def test_unknown_compression_is_an_error(tmp_path: pathlib.Path, codec: int, val
     with pytest.raises(UnsupportedFeature if codec == 6 else CorruptFile, match=refused if codec == 6 else "table t"):
         stored(tmp_path, ("id",))
     with pytest.raises(UnsupportedFeature if codec == 6 else CorruptFile, match=r"f\.orc of table"):
-        read_orc_footer(open_storage(str(tmp_path)), FileRef("f.orc", 1))
+        read_other_footer(open_storage(str(tmp_path)), FileRef("f.orc", 1))
 
 
 def test_zones_that_are_unknown_or_differ_are_refused(tmp_path: pathlib.Path) -> None:

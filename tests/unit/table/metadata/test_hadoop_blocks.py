@@ -37,3 +37,14 @@ def test_damage_is_an_error(name: Name, codec: int) -> None:
     for part, chunk in ((1 << 31, 4), (5, 0), (5, 1 << 31), (5, 4)):
         with pytest.raises(LayoutError):
             hadoop_decompressed(struct.pack(">II", part, chunk) + b"\xff" * 4, 5, name)
+
+
+def test_number_of_chunks_is_bounded() -> None:
+    """Each chunk of LZ4 is searched for its size, so that a payload of small ones would take minutes."""
+
+    def of_chunks(count: int) -> bytes:
+        return struct.pack(">I", count) + struct.pack(">IBB", 2, 0x10, ord("a")) * count
+
+    assert hadoop_decompressed(of_chunks(4096), 4096, "lz4_raw") == b"a" * 4096
+    with pytest.raises(LayoutError, match="chunk 4097"):
+        hadoop_decompressed(of_chunks(4097), 4097, "lz4_raw")
