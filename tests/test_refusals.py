@@ -29,7 +29,7 @@ class Kind(Enum):
 
 
 RAISED = {
-    "enumerator/planning/scan.py": [{Kind.BOOTSTRAP}] * 3,
+    "enumerator/planning/scan.py": [{Kind.BOOTSTRAP}],
     "engine/spark/schema/types.py": [{Kind.ENGINE_TYPE}] * 3,
     "reader/base/orc_file.py": [{Kind.BASE_FORMAT}],
     "reader/base/orc_zone.py": [{Kind.BASE_FORMAT}],

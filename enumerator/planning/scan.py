@@ -31,7 +31,6 @@ from penstock.proto.model.splits import (
     VisibleInstants,
 )
 from penstock.proto.value_classes import dataclass
-from penstock.table.base_formats import is_parquet
 from penstock.table.bootstrap.index import INDEX_FILE
 from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH
 from penstock.table.columns import resolve_column
@@ -41,6 +40,7 @@ from penstock.table.config.properties import TableProperties
 from penstock.table.config.record_keys import keys_may_be_named, virtual_key_fields
 from penstock.table.files.names import BaseName
 from penstock.table.files.slices import DataFile, OrderedUpTo, RequestedUpTo, hidden_instants
+from penstock.table.lance import is_lance
 from penstock.table.partitions.values import path_value_fields, text_fields
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.schema.completion import returned_columns
@@ -153,18 +153,19 @@ def _scan_of(state: TableState, content: ScanContent) -> Scan:
 def _folder_of_sources(state: TableState, partitions: Collection[str], path_fields: Collection[str]) -> str:
     """The folder of the source files, without credentials; '' if no file has a source.
 
-    UnsupportedFeature if partition columns must be read from files (user-defined key generator, slash-separated dates,
+    UnsupportedFeature if partition columns must be read from files (the property of slash-separated dates, or
     paths that do not fit the columns): source files of Hive's layout lack these columns, and a file does not have the
-    text of a formatted one.
+    text of a formatted one. A table that lacks the columns itself needs no values: Hudi bootstraps ORC so.
     """
     has_sources = any(file.ref.source is not None for file in state.files)
     needs_paths = has_sources or bool(text_fields(state.properties))
-    if partitions and state.properties.partition_fields and not path_fields and needs_paths:
+    needed = _lower(state.properties.partition_fields) & _lower(state.schema.arrow.names)
+    if partitions and needed and not path_fields and needs_paths:
         names = ", ".join(state.properties.partition_fields)
         raise UnsupportedFeature(
             f"bootstrapped table: the paths of table {state.facts.table} do not have the values of its partition "
             f"columns {names} (key generator {state.properties.keygen_name}), and source files may lack them; this "
-            "build reads skeletons of Hudi's key generators, whose paths have a part for each column"
+            "build reads skeletons whose paths have a part for each column"
         )
     return uri_without_credentials(state.properties.bootstrap_base_path) if has_sources else ""
 
@@ -191,7 +192,7 @@ def refuse_without_meta_columns(properties: TableProperties, table: str) -> None
 
 
 def refuse_unread_format(state: TableState, base: DataFile) -> None:
-    """UnsupportedFeature for a bootstrapped file that is not Parquet; TableError for an HFile, which Hudi reads in
+    """TableError for a bootstrapped file in Lance, which Hudi does not bootstrap, and for an HFile, which it reads in
     metadata tables only; CorruptFile for a skeleton without a source file."""
     if is_skeleton(base) and base.ref.source is None:
         raise CorruptFile(
@@ -200,10 +201,10 @@ def refuse_unread_format(state: TableState, base: DataFile) -> None:
             "are unknown; restore the index"
         )
     source = base.ref.source
-    if source is not None and not (is_parquet(base.ref.path) and is_parquet(source.path)):
-        raise UnsupportedFeature(
-            f"bootstrap in ORC or Lance: base file {base.ref.path} of table {state.facts.table} with source file "
-            f"{source.path}; this build reads source files in Parquet"
+    if source is not None and any(is_lance(path) for path in (base.ref.path, source.path)):
+        raise TableError(
+            f"bootstrap in Lance: base file {base.ref.path} of table {state.facts.table} with source file "
+            f"{source.path}; Hudi bootstraps files in Parquet and ORC only"
         )
     if isinstance(base.name, BaseName) and base.name.extension == "hfile":
         raise TableError(
@@ -282,9 +283,9 @@ def _path_fields(
     if state.properties.drop_partition_columns and partitions:
         _refuse_unknown_dropped(state, fields, rules, merging=merging)
     elif partitions and merging and (merged_by := _merging_columns(state, rules) & formatted):
-        raise UnsupportedFeature(
+        raise TableError(
             f"bootstrapped table: {state.facts.table} merges by {', '.join(sorted(merged_by))}: values of formatted "
-            "partition columns are texts of the path; this build merges by columns whose values are in files"
+            "partition columns are texts of the path, and Hudi 1.2.0 fails here, too; read it read-optimized"
         )
     if not _lower(fields) <= _lower(names):
         return ()

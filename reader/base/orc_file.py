@@ -43,11 +43,12 @@ class OrcFile(OneGroupFile):
         *,
         table: str,
         key: str = "",
+        where: str = "",
         names: ColumnMapping | None = None,
         tally: SplitTally | None = None,
     ) -> None:
         """The arguments and errors are those of `BaseFile`. Only the footer is read."""
-        self._where = f"table {table}: base file {ref.path}"
+        self._where = where or f"table {table}: base file {ref.path}"
         self._storage, self._ref, self._key, self._tally = storage, ref, key, tally
         self._encoded, self._rebase, self._unchanged = [], None, None
         try:

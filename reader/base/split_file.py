@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.proto.errors import CorruptFile, InvariantViolation, SchemaMismatch
 from penstock.proto.model.splits import FileRef
@@ -16,10 +16,6 @@ from penstock.table.lance import is_lance
 from penstock.table.orc import is_orc
 from penstock.table.storage.filesystem import Storage
 from penstock.table.storage.uris import redacted_uri
-
-if TYPE_CHECKING:
-    from penstock.reader.base.lance_file import LanceFile
-    from penstock.reader.base.orc_file import OrcFile
 
 OpenBase = BaseFile | BootstrappedFile
 """An open base file; of a bootstrapped table perhaps a skeleton with its source."""
@@ -41,25 +37,30 @@ def open_base(
     names = schema.file_names(split.base_instant, f"table {scan.table}: {split.base.path}")
 
     def opened(storage: Storage, ref: FileRef, own: Sequence[str], key: str, where: str = "") -> BaseFile:
+        record, tally = schema.record, context.tally
+        if is_orc(ref.path):
+            from penstock.reader.base.orc_file import OrcFile  # few tables need it, and its library
+
+            return OrcFile(storage, ref, record, own, table=scan.table, key=key, where=where, names=names, tally=tally)
+        if is_lance(ref.path):
+            from penstock.reader.base.lance_file import LanceFile
+
+            return LanceFile(storage, ref, record, own, table=scan.table, key=key, names=names, tally=tally)
         return BaseFile(
             storage,
             ref,
-            schema.record,
+            record,
             own,
             table=scan.table,
             key=key,
             where=where,
             names=names,
             may_be_encoded=may_be_encoded,
-            tally=context.tally,
+            tally=tally,
             compiled=context.options.by_kernels,
         )
 
     source = split.base.source
-    kind = _other_format(split.base) if source is None else None
-    if kind is not None:
-        record, tally = schema.record, context.tally
-        return kind(context.storage, split.base, record, columns, table=scan.table, key=key, names=names, tally=tally)
     if source is None:
         return opened(context.storage, split.base, columns, key)
     if not scan.bootstrap_base_path:
@@ -90,16 +91,3 @@ def open_base(
         skeleton.close()
         rest.close()
         raise
-
-
-def _other_format(ref: FileRef) -> type[OrcFile] | type[LanceFile] | None:
-    """The reader of a base file that is not Parquet. Few tables need one, and its library."""
-    if is_orc(ref.path):
-        from penstock.reader.base.orc_file import OrcFile
-
-        return OrcFile
-    if is_lance(ref.path):
-        from penstock.reader.base.lance_file import LanceFile
-
-        return LanceFile
-    return None

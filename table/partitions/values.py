@@ -76,15 +76,12 @@ def path_value_fields(properties: TableProperties, partitions: Iterable[str] = (
     """The partition columns whose values come from the path: all of them, or () if they must be read from the file.
 
     Values come from the path with simple and complex key generators (also those of Spark SQL), in bootstrapped tables
-    also with timestamp-based and custom ones, and always if data files leave the columns out. Otherwise they come from
+    with every key generator, also a user's, and always if data files leave the columns out. Otherwise they come from
     the file; so they do with slash-separated dates, and if any of `partitions` does not match the fields.
     """
     fields = properties.partition_fields
-    keygen = properties.keygen_name
     slash_dates = properties.raw.get("hoodie.datasource.write.slash.separated.date.partitioning", "")
-    of_path = keygen in _PATH_KEYGENS or (
-        properties.bootstrap_base_path and keygen in _TIMESTAMP_KEYGENS | _CUSTOM_KEYGENS
-    )
+    of_path = properties.bootstrap_base_path or properties.keygen_name in _PATH_KEYGENS
     in_files = not of_path or slash_dates.strip().lower() == "true"
     if in_files and not properties.drop_partition_columns:
         return ()

@@ -1,6 +1,6 @@
 """Golden tables of family E: bootstrapped tables (`hoodie.bootstrap.base.path`), metadata-only, full and mixed.
 
-Real Hudi bootstraps, writes and answers everything here. The source files stay beside the table in WORK/<case>.source
+Real Hudi bootstraps, writes and answers everything here. Needs javac for the key generator of a user's. The source files stay beside the table in WORK/<case>.source
 and are packed as `.source/` into the table's zip.
 
     python gen_E.py write --hudi 1.2.0 --jar BUNDLE.jar --work DIR --out DIR
@@ -9,8 +9,8 @@ and are packed as `.source/` into the table's zip.
 
 `--cases` (regular expressions, separated by commas) and the layout of WORK and OUT are those of gen_B.py.
 """
-import argparse, glob, json, os, random, re, shutil, time, traceback, zipfile
-import gen_B, random_histories
+import argparse, glob, json, os, random, re, shutil, subprocess, time, traceback, zipfile
+import gen_B, gen_F, random_histories
 from gen_B import Case, Env, canon, cause, frame, instants, log, run_query, save_frag, session
 from gen_H import without_losers
 
@@ -38,19 +38,19 @@ class BootCase(Case):
                 "hoodie.bootstrap.full.input.provider": "org.apache.hudi.bootstrap.SparkParquetBootstrapDataProvider", **mode, **(o or {})}
         self.write("bootstrap", None, "bootstrap " + json.dumps({**mode, **(o or {})}), df=self.env.spark.createDataFrame([], "struct<>"), o=opts)
 
-    def spark_source(self, rows=ROWS, keep_p=False, parts=True, select="*", data=frame):
+    def spark_source(self, rows=ROWS, keep_p=False, parts=True, select="*", data=frame, form="parquet"):
         """Two files a partition, as Spark writes them; the partition column is only in the path unless `keep_p`."""
         for half in range(2):
             df = data(self.env.spark, rows[half::2]).selectExpr(select) if select == "*" else data(self.env.spark, rows[half::2]).selectExpr(*select)
             if parts and keep_p: df = df.selectExpr("*", "p pp")
             w = df.coalesce(1).write.mode("append")
             if parts and keep_p:
-                tmp = self.source + "_t"; w.partitionBy("pp").parquet(tmp)
-                for f in glob.glob(tmp + "/pp=*/*.parquet"):
+                tmp = self.source + "_t"; w.partitionBy("pp").format(form).save(tmp)
+                for f in glob.glob(tmp + "/pp=*/*." + form):
                     d = os.path.join(self.source, os.path.basename(os.path.dirname(f))[1:]); os.makedirs(d, exist_ok=True); shutil.copy(f, d)
                 shutil.rmtree(tmp)
-            elif parts: w.partitionBy("p").parquet(self.source)
-            else: w.parquet(self.source)
+            elif parts: w.partitionBy("p").format(form).save(self.source)
+            else: w.format(form).save(self.source)
         self.tidy()
         self.steps.append("source: %d rows of %s()%s, two files a partition%s" % (len(rows), data.__name__, "" if select == "*" else " " + str(select), ", partition column in the files" if keep_p else ""))
 
@@ -206,6 +206,67 @@ def formatted_cases(env, v):
         yield f"E_{name}_v{v}", lambda of=(name, kind, what, options, path, lacking): formatted(env, v, *of)
 
 
+ORC = {**gen_F.ORC, "hoodie.index.type": "SIMPLE", "hoodie.compact.inline": "false"}
+def orc_rows(spark, values): return spark.sql("SELECT id, ts, v, concat('n', v) name, nullif(p, '') p FROM VALUES %s AS t(id,ts,v,p)" % ",".join("('%s',%dL,%d,'%s')" % row for row in values))
+def orc_types(spark, values):
+    return orc_rows(spark, values).selectExpr("id", "ts", "if(v % 5 = 0, null, v) v", "if(v % 7 = 0, null, name) name", "p", "cast(v as double) / 2 d", "date_add(date'1969-12-30', v) day", "cast(v + 0.25 as decimal(10,2)) amt",
+                                              "timestamp_micros(1700000000000000 + ts * 1000000 - v * 60000000000123) at",
+                                              "if(v % 5 = 0, null, array(v, v + 1)) arr", "if(v % 5 = 0, null, map('k', v)) m", "if(v % 5 = 0, null, named_struct('x', v, 'y', concat('y', v))) st")
+
+
+def orc(env, v, name, kind, keep_p, data, what):
+    """Hudi's bootstrap takes the schema of ORC files from one of them. So a table whose files lack `p` lacks it until a
+    write has it. Hudi 1.2.0 fails at upserts of most other types."""
+    c = BootCase(env, f"E_orc_{name}_v{v}", kind, what, ORC)
+    c.spark_source([("k%02d" % n, 10, n, "abc"[n % 3]) for n in range(1, 17)], keep_p=keep_p, data=data, form="orc"); c.bootstrap(METADATA)
+    def write(op, values): c.write(op, None, "%s %s" % (op, values), df=data(env.spark, values))
+    if data is orc_rows:
+        write("upsert", [R(3, 20, 103, "a"), R(6, 5, 106, "a"), R(9, 10, 109, "a"), R(30, 20, 130, "a")])
+        write("delete", [R(1, 30, 0, "b")])
+        write("upsert", [R(4, 40, 104, "b"), R(1, 40, 101, "b"), R(40, 40, 140, "d")])
+    c.done()
+
+
+def orc_cases(env, v):
+    for name, *of in (("cow", COW, True, orc_rows, "Metadata-only bootstrap of files in ORC; skeletons are in ORC, too; upserts rewrite some slices, a delete, a new partition."),
+                      ("mor", MOR, False, orc_rows, "Metadata-only bootstrap of files in ORC without the partition column; logs over skeletons, a delete; partition b gets a new key again."),
+                      ("types", COW, False, orc_types, "Metadata-only bootstrap of files in ORC with every type and without the partition column, which the table lacks, too.")):
+        yield f"E_orc_{name}_v{v}", lambda name=name, of=of: orc(env, v, name, *of)
+
+
+def paths(env, v, name, kind, what, options, path, lacking):
+    """Tables whose paths are not texts of their rows: rows of (id, ts, v, p), one source file a partition, which lacks `p`
+    if `lacking`. `path` makes the folder of a row."""
+    import pyarrow as pa, pyarrow.parquet as pq
+    c = BootCase(env, f"E_{name}_v{v}", kind, what, options)
+    folders = {}
+    for n in range(1, 19): folders.setdefault(path(DATES[n % 3]), []).append(("k%02d" % n, 10, n, DATES[n % 3]))
+    for folder, rows in folders.items():
+        os.makedirs(os.path.join(c.source, folder), exist_ok=True)
+        table = pa.table({"id": [r[0] for r in rows], "ts": [r[1] for r in rows], "v": pa.array([r[2] for r in rows], pa.int32()), "p": [r[3] for r in rows]})
+        pq.write_table(table.drop_columns(["p"] if lacking else []), os.path.join(c.source, folder, "f.parquet"))
+    c.steps.append("source: 18 rows, one file a partition (%s), written by pyarrow%s" % (", ".join(sorted(folders)), ", without p" if lacking else ""))
+    c.bootstrap(METADATA, options)
+    def write(*rows): c.write("upsert", None, "upsert %s" % (rows,), df=env.spark.sql("SELECT id, ts, v, nullif(p, '') p FROM VALUES %s AS t(id,ts,v,p)" % ",".join("('%s',%dL,%d,'%s')" % row for row in rows)))
+    write(("k03", 20, 103, DATES[0]), ("k40", 20, 140, DATES[2]), ("k04", 5, 104, DATES[1]))
+    write(("k05", 30, 105, DATES[2]), ("k41", 30, 141, DATES[0]))
+    c.done()
+
+
+USER = {"hoodie.datasource.write.keygenerator.class": "MonthPathKeyGenerator", "hoodie.bootstrap.keygen.class": "MonthPathKeyGenerator", "hoodie.index.type": "SIMPLE"}
+SLASHES = {"hoodie.datasource.write.slash.separated.date.partitioning": "true", "hoodie.datasource.write.hive_style_partitioning": "false", "hoodie.index.type": "SIMPLE"}
+
+
+def path_cases(env, v):
+    month, slashes = lambda p: "p=M" + p[5:7], lambda p: p.replace("-", "/")
+    of_user, of_slashes = "Metadata-only bootstrap with a key generator of a user's, whose paths have the month of a date; ", "Metadata-only bootstrap of folders yyyy/MM/dd; "
+    for name, *of in (("user_cow", COW, of_user + "source files have the date, and Hudi returns the text of the path.", USER, month, False),
+                      ("user_mor", MOR, of_user + "source files lack the column.", USER, month, True),
+                      ("slashes_cow", COW, of_slashes + "Hudi's bootstrap does not store the property of slashes, and returns the path.", SLASHES, slashes, False),
+                      ("slashes_mor", MOR, of_slashes + "source files lack the column, and the table does until a write has it.", SLASHES, slashes, True)):
+        yield f"E_{name}_v{v}", lambda name=name, of=of: paths(env, v, name, *of)
+
+
 def archived(env, v, kind):
     c = BootCase(env, f"E_archived_{'mor' if kind == MOR else 'cow'}_v{v}", kind, "Metadata-only bootstrap, then upserts of partition a until the bootstrap's instant is archived; partitions b and c are still skeletons, one with a log in MOR.")
     c.spark_source(); c.bootstrap(METADATA)
@@ -242,6 +303,8 @@ def cases(env):
             yield f"E_special_v{v}", lambda: special(env, v)
             yield f"E_cow_cdc_v{v}", lambda: cow(env, v, cdc=True)
             yield from formatted_cases(env, v)
+            yield from orc_cases(env, v)
+            yield from path_cases(env, v)
     yield from histories(env)
 
 
@@ -376,6 +439,19 @@ def pack(a):
     print(len(out), "cases")
 
 
+def with_key_generator(jar, work):
+    """The bundle, and a jar of MonthPathKeyGenerator."""
+    import pyspark
+    classes, own = os.path.join(work, "_classes"), os.path.join(work, "_keygen.jar")
+    shutil.rmtree(classes, ignore_errors=True); os.makedirs(classes)
+    of_spark = os.path.join(os.path.dirname(pyspark.__file__), "jars", "*")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "MonthPathKeyGenerator.java")
+    subprocess.run(["javac", "-nowarn", "-d", classes, "-cp", jar + ":" + of_spark, source], check=True)
+    with zipfile.ZipFile(own, "w") as z:
+        for name in os.listdir(classes): z.write(os.path.join(classes, name), name)
+    return jar + "," + own
+
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("stage", choices=["write", "reread", "pack"]); ap.add_argument("--hudi", default="1.2.0")
@@ -386,7 +462,8 @@ def main():
     if a.stage == "pack": return pack(a)
     asked = [re.compile(x) for x in a.cases.split(",") if x]
     ok = lambda n: not asked or any(x.search(n) for x in asked)
-    env = Env(a, session(a.jar), None)
+    env = Env(a, session(with_key_generator(a.jar, a.work) if a.hudi == "1.2.0" else a.jar), None)
+    env.spark.sql("set spark.sql.orc.enableVectorizedReader=false")  # as in gen_F
     if a.stage == "reread": return reread(env, ok)
     for name, make in cases(env):
         if not ok(name): continue

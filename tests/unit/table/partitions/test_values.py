@@ -123,7 +123,8 @@ BOOTSTRAPPED = {"bootstrap__base__path": "/source"}
         ("org.apache.hudi.keygen.CustomKeyGenerator", "p,d", ("p", "d"), ()),
         ("org.apache.hudi.keygen.SimpleKeyGenerator", "p,d", ("p", "d"), ()),
         ("org.apache.hudi.keygen.TimestampBasedKeyGenerator", "s.p", ("s.p",), ()),
-        ("com.example.MyKeyGenerator", "p,d", (), ()),
+        ("com.example.MyKeyGenerator", "p,d", ("p", "d"), ()),
+        ("com.example.MyKeyGenerator", "s.p", ("s.p",), ()),
     ],
 )
 def test_bootstrapped_tables_have_formatted_dates_as_texts_of_the_path(
