@@ -1,7 +1,7 @@
-"""Decompresses blocks that Hadoop's SnappyCodec or Lz4Codec compressed (its class BlockCompressorStream). Pure.
+"""Decompresses blocks of HFiles that Hadoop's SnappyCodec or Lz4Codec compressed. Pure.
 
 A payload has parts: 4 bytes with the size of the part's content, then chunks until the part is complete. A chunk has 4
-bytes with its stored size before it.
+bytes with its stored size before it. Source: Hadoop `BlockCompressorStream`.
 """
 
 from __future__ import annotations

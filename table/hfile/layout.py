@@ -115,8 +115,11 @@ class IndexEntry:
 
 
 def parse_trailer(data: bytes) -> Trailer:
-    """The trailer from the file's last TRAILER_BYTES bytes; absent numbers are 0, as in protobuf, an absent compression
-    is NONE. UnknownCompression for one that is not read."""
+    """The trailer from the file's last TRAILER_BYTES bytes; absent numbers are 0, as in protobuf.
+
+    UnknownCompression for one that is not read. Hudi takes an absent compression for NONE; it is damage here, because
+    no writer omits it and an empty trailer would be a file without rows.
+    """
     if len(data) != TRAILER_BYTES:
         raise LayoutError(f"{len(data)} bytes at the end, expected a trailer of {TRAILER_BYTES}")
     version = int.from_bytes(data[-4:], "big")
@@ -129,7 +132,7 @@ def parse_trailer(data: bytes) -> Trailer:
     if start + size > TRAILER_BYTES - 4:
         raise LayoutError(f"trailer message of {size} bytes, at most {TRAILER_BYTES - 4 - start} fit")
     numbers = {field: value for field, value in protobuf_fields(data[start : start + size]) if isinstance(value, int)}
-    codec = numbers.get(12, Codec.NONE)
+    codec = numbers.get(12, -1)
     if codec in _NOT_READ:
         raise UnknownCompression(_NOT_READ[codec])
     if codec not in list(Codec):

@@ -195,10 +195,15 @@ def test_compression_that_hbase_does_not_have_is_damage() -> None:
         opened(write_hfile(rows_of(3), codec=7))
 
 
-def test_absent_compression_is_none() -> None:
+def test_absent_compression_is_damage() -> None:
+    """An empty trailer would otherwise be a file without rows."""
     data = write_hfile(rows_of(3), codec=NONE)
     assert data.count(b"\x60\x02") == 1
-    assert list(opened(data.replace(b"\x60\x02", b"\x78\x02")).scan()) == rows_of(3)
+    with pytest.raises(CorruptFile, match="compression -1"):
+        opened(data.replace(b"\x60\x02", b"\x78\x02"))
+    trailer = len(data) - 4096
+    with pytest.raises(CorruptFile, match="compression -1"):
+        opened(data[: trailer + 8] + bytes(4084) + data[-4:])
 
 
 def test_numbers() -> None:
