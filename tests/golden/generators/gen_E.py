@@ -216,7 +216,7 @@ def orc_types(spark, values):
 
 def orc(env, v, name, kind, keep_p, data, what):
     """Hudi's bootstrap takes the schema of ORC files from one of them. So a table whose files lack `p` lacks it until a
-    write has it. Hudi 1.2.0 fails at upserts of most other types."""
+    write has it. Hudi 1.2.0 failed at upserts with the columns of orc_types."""
     c = BootCase(env, f"E_orc_{name}_v{v}", kind, what, ORC)
     c.spark_source([("k%02d" % n, 10, n, "abc"[n % 3]) for n in range(1, 17)], keep_p=keep_p, data=data, form="orc"); c.bootstrap(METADATA)
     def write(op, values): c.write(op, None, "%s %s" % (op, values), df=data(env.spark, values))
