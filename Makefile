@@ -17,7 +17,7 @@ export NUMBA_CACHE_DIR := $(CURDIR)/.cache/numba
 # Suites without a JVM run kernels that check every index, which have other machine code; suites with a JVM do not.
 CHECKED  := NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/numba-checked
 
-# Without it each process of a suite compiles all modules of the tests again: half of the time of their collection.
+# With this variable each process of a suite compiles all modules of the tests again: half of the collection's time.
 unexport PYTHONDONTWRITEBYTECODE
 
 # JVMs of Spark start in a third of the processor time.

@@ -189,7 +189,8 @@ class HudiTable:
 
     def commits_of(self, timeline: Timeline) -> Mapping[str, CommitMetadata]:
         """Requested time -> metadata of the completed writes of a result of `timeline()`, as `commit_lazily` gives it.
-        The same object as long as the timeline is."""
+        The same object as long as the timeline is. Not of a table of names only, whose timeline does not tell changed
+        files."""
         return self._commits.of_timeline(
             self.unpinned(),
             timeline,

@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.proto.value_classes import dataclass
+from penstock.table.block_codecs import lz4_decompressed, snappy_decompressed
 from penstock.table.lzo import lzo_decompressed
 from penstock.table.wire_message import WireMessage
 
@@ -73,7 +74,7 @@ def writer_zones(source: pa.NativeFile, tail: OrcTail) -> Iterator[str]:
         numbers = {key: value for key, value in message.fields(stripe.start, stripe.stop) if isinstance(value, int)}
         begin = numbers.get(1, 0) + numbers.get(2, 0) + numbers.get(3, 0)
         stored_bytes += numbers.get(4, 0)
-        if begin + numbers.get(4, 0) > tail.footer_at or stored_bytes > tail.footer_at:
+        if begin + numbers.get(4, 0) > tail.footer_at or stored_bytes > min(tail.footer_at, _MOST_FOOTER_BYTES):
             raise pa.ArrowInvalid(f"the footer of a stripe at {begin}, {stored_bytes} bytes of such footers")
         footer = _decompressed(_read(source, begin, numbers.get(4, 0)), tail.codec, tail.block_bytes)
         footer_bytes += len(footer)
@@ -134,27 +135,7 @@ def _block(block: bytes, codec: int, most: int) -> bytes:
         return lzo_decompressed(block, most)
     if codec == _ZSTD:
         return bytes(pa.CompressedInputStream(pa.BufferReader(block), "zstd").read(most))
-    return _smallest(pa.Codec("snappy" if codec == _SNAPPY else "lz4_raw"), block, most)
-
-
-def _smallest(codec: pa.Codec, block: bytes, most: int) -> bytes:
-    """The block in the smallest buffer that takes it: these codecs do not return the number of bytes."""
-    low, high = 0, most
-    content = _attempt(codec, block, high)
-    if content is None:
-        raise pa.ArrowInvalid("a block that cannot be decompressed")
-    while low < high:
-        middle = (low + high) // 2
-        smaller = _attempt(codec, block, middle)
-        low, high, content = (middle + 1, high, content) if smaller is None else (low, middle, smaller)
-    return content
-
-
-def _attempt(codec: pa.Codec, block: bytes, size: int) -> bytes | None:
-    try:
-        return bytes(codec.decompress(block, decompressed_size=size, asbytes=True))
-    except (pa.ArrowException, OSError):
-        return None
+    return snappy_decompressed(block, most) if codec == _SNAPPY else lz4_decompressed(block, most)
 
 
 def _read(source: pa.NativeFile, position: int, size: int) -> bytes:

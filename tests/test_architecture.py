@@ -43,7 +43,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "client",
     ),
     "table": (
-        "arrow_arrays arrow_compute lzo wire_message",
+        "arrow_arrays arrow_compute block_codecs lzo wire_message",
         "storage columns parquet hfile lance orc orc_tail base_formats",
         "arrow_errors config predicate",
         "partitions schema",

@@ -29,7 +29,7 @@ from penstock.proto.model.changes import ChangeFormat, ChangesOf
 from penstock.proto.model.positions import MAX_COMPLETIONS, CompletionTimes, InstantTime
 from penstock.proto.model.queries import Changes, Incremental, PlanRequest, Query, SnapshotAsOf
 from penstock.proto.model.splits import AllRows, RowsOf
-from penstock.table.bootstrap.index import read_sources
+from penstock.table.bootstrap.index import INDEX_FILE, read_sources
 from penstock.table.files.external_names import ExternalFiles
 from penstock.table.files.names import LogName, parse_file_name
 from penstock.table.files.slices import CommittedInstants, DataFile, Everything, GroupId, hidden_instants
@@ -127,13 +127,14 @@ def discover(table: HudiTable, table_name: str, request: PlanRequest, passed_ove
 
 
 def _with_sources(table: HudiTable, files: tuple[DataFile, ...]) -> tuple[DataFile, ...]:
-    """The files of a bootstrapped table, its skeletons with their source files. The index never changes."""
+    """The files of a bootstrapped table, its skeletons with their source files. The index is read again once its file
+    changes."""
     if not table.properties.bootstrap_base_path:
         return files
     partitions = frozenset(file.partition for file in files if is_skeleton(file))
     if not partitions:
         return files
-    key = ("bootstrap index", partitions)
+    key = ("bootstrap index", partitions, table.storage.file_info(INDEX_FILE))
     return with_sources(files, table.derived_once(key, lambda: read_sources(table.storage, partitions)))
 
 

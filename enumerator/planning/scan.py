@@ -153,13 +153,14 @@ def _scan_of(state: TableState, content: ScanContent) -> Scan:
 def _folder_of_sources(state: TableState, partitions: Collection[str], path_fields: Collection[str]) -> str:
     """The folder of the source files, without credentials; '' if no file has a source.
 
-    UnsupportedFeature if partition columns must be read from files (the property of slash-separated dates, or
-    paths that do not fit the columns): source files of Hive's layout lack these columns, and a file does not have the
-    text of a formatted one. A table that lacks the columns itself needs no values: Hudi bootstraps ORC so.
+    UnsupportedFeature if partition columns must be read from files (the property of slash-separated dates, or paths
+    that do not fit the columns): source files of Hive's layout lack these columns, and a file does not have the text of
+    a formatted one. A table that lacks the columns itself needs no values: Hudi bootstraps ORC files this way.
     """
     has_sources = any(file.ref.source is not None for file in state.files)
     needs_paths = has_sources or bool(text_fields(state.properties))
-    needed = _lower(state.properties.partition_fields) & _lower(state.schema.arrow.names)
+    top_level = [name.partition(".")[0] for name in state.properties.partition_fields]
+    needed = _lower(top_level) & _lower(state.schema.arrow.names)
     if partitions and needed and not path_fields and needs_paths:
         names = ", ".join(state.properties.partition_fields)
         raise UnsupportedFeature(

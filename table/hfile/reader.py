@@ -54,8 +54,8 @@ class HFile:
     """An open HFile. Reads trailer and root index at once, and other blocks on request.
 
     `source` is random access to the file; `where` names it in errors. All methods raise CorruptFile for bytes that are
-    not a consistent HFile of version 3, and StorageError if reading fails. UnsupportedFeature for a compression that
-    Hudi does not read.
+    not a consistent HFile of version 3, and StorageError if reading fails. UnsupportedFeature for a compression of
+    HBase other than GZ, NONE, SNAPPY and LZ4.
     """
 
     def __init__(self, source: pa.NativeFile, where: str) -> None:
@@ -158,8 +158,8 @@ class HFile:
             return size - TRAILER_BYTES, parse_trailer(data)
         except UnknownCompression as error:
             raise UnsupportedFeature(
-                f"{self._where} is compressed by {error}, expected GZ, NONE, SNAPPY or LZ4; let Hudi compact the file "
-                "group, and write with another `hoodie.hfile.compression.algorithm`"
+                f"{self._where} is compressed by {error}, expected GZ, NONE, SNAPPY or LZ4; write it "
+                "again with another `hoodie.hfile.compression.algorithm`"
             ) from None
         except LayoutError as error:
             raise self._corrupt(str(error)) from None
@@ -218,9 +218,7 @@ class HFile:
             raise self._corrupt(f"block at byte {offset} of {len(payload)} bytes should expand to {size}")
         if self._trailer.codec is not Codec.GZ:
             try:
-                return hadoop_decompressed(
-                    payload, size, "snappy" if self._trailer.codec is Codec.SNAPPY else "lz4_raw"
-                )
+                return hadoop_decompressed(payload, size, "snappy" if self._trailer.codec is Codec.SNAPPY else "lz4")
             except LayoutError as error:
                 raise self._corrupt(f"block at byte {offset} cannot be decompressed: {error}") from None
         stream = zlib.decompressobj(_GZIP)
@@ -261,7 +259,7 @@ _CRC_TABLE: Final = _crc_table()
 
 
 def crc32c(data: bytes) -> int:
-    """The CRC-32C (Castagnoli) of the bytes. Slow, but compressed HFiles do not use it."""
+    """The CRC-32C (Castagnoli) of the bytes. Slow; blocks that GZ compresses are not checked."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8

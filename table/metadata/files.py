@@ -108,7 +108,7 @@ def _combined(versions: Sequence[Fields | None]) -> dict[str, int]:
         for name, value in record.mapping("filesystemMetadata").items():
             deleted, size_bytes = (value.get("isDeleted"), value.get("size")) if isinstance(value, dict) else (None, 0)
             if deleted is False and type(size_bytes) is int and 0 <= size_bytes <= MAX_FILE_BYTES and name not in sizes:
-                sizes[name] = size_bytes  # nearly all
+                sizes[name] = size_bytes  # the usual case, without a call of max and min
             elif deleted is True:
                 sizes.pop(name, None)
             elif deleted is False and isinstance(size_bytes, int) and size_bytes >= 0:

@@ -193,6 +193,19 @@ def test_a_skeleton_without_a_source_is_an_error(golden: Golden, tmp_path: pathl
         rows_of(folder, Snapshot())
 
 
+def test_an_open_table_reads_an_index_that_was_restored(golden: Golden, tmp_path: pathlib.Path) -> None:
+    folder = golden.copy(MOR, tmp_path)
+    index = folder / INDEX_FILE
+    table = open_table(str(folder))
+    request = PlanRequest(table="t", query=Snapshot())
+    expected = plan_request(table, "t", request).splits
+    index.rename(tmp_path / "index")
+    with pytest.raises(CorruptFile, match="names no source file"):
+        plan_request(table, "t", request)
+    (tmp_path / "index").rename(index)
+    assert plan_request(table, "t", request).splits == expected
+
+
 def test_a_table_whose_slices_were_all_rewritten_needs_no_index(golden: Golden, tmp_path: pathlib.Path) -> None:
     folder = golden.copy("E_full_v9", tmp_path)
     shutil.rmtree(folder / ".hoodie" / ".aux" / ".bootstrap", ignore_errors=True)
@@ -208,6 +221,16 @@ def test_partition_columns_that_no_path_has_are_refused(golden: Golden, tmp_path
     properties.write_text(properties.read_text() + slashes)
     with pytest.raises(UnsupportedFeature, match=r"the paths of table .* do not have"):
         plan_request(open_table(str(folder)), "t", PlanRequest(table="t", query=Snapshot()))
+
+
+def test_a_nested_partition_column_that_no_path_has_is_refused(golden: Golden, tmp_path: pathlib.Path) -> None:
+    folder = golden.copy("E_orc_types_v9", tmp_path)
+    properties = folder / ".hoodie" / "hoodie.properties"
+    text = properties.read_text()
+    assert "partition.fields=p" in text
+    properties.write_text(text.replace("partition.fields=p", "partition.fields=st.y"))
+    with pytest.raises(UnsupportedFeature, match=r"the paths of table .* do not have"):
+        rows_of(folder, Snapshot())
 
 
 def test_formatted_partition_columns_that_no_path_has_are_refused(golden: Golden, tmp_path: pathlib.Path) -> None:

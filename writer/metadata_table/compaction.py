@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from penstock.proto.errors import CorruptFile, TableError
+from penstock.proto.errors import CorruptFile, TableError, UnsupportedFeature
 from penstock.proto.model.positions import InstantTime
 from penstock.table.files.names import BaseName, base_file_name, parse_file_name
 from penstock.table.metadata.files import FILES, listing_of
@@ -48,7 +48,7 @@ def compacted_if_due(metadata: WritableMetadata, data: Timeline, new_time: NewTi
     table = MetadataTable(metadata.table, _as_of(metadata.timeline, instant), pending_instants(data))
     try:
         records = dict(table.records(FILES, None))  # decoded before the plan is written: damage leaves no trace
-    except CorruptFile:
+    except (CorruptFile, UnsupportedFeature):
         raise
     except TableError:  # log compactions of a writer of Hudi
         return metadata

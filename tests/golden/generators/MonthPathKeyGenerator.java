@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** A key generator of a user's: the path of the date 2024-01-02 is M01. */
+/** A user's key generator: the path of the date 2024-01-02 is M01. */
 public class MonthPathKeyGenerator extends SimpleKeyGenerator {
   public MonthPathKeyGenerator(TypedProperties properties) {
     super(properties);

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from penstock.table.hfile.reader import crc32c
+
 GZ, NONE, SNAPPY, LZ4 = 1, 2, 3, 4
 CHUNK_BYTES = 1000
 """Uncompressed bytes of a chunk of Hadoop's codecs. A part has three of them."""
@@ -56,7 +58,8 @@ def _block(magic: bytes, data: bytes, codec: int, checksum: int) -> bytes:
     chunks = (end + 16383) // 16384 if checksum else 0
     head = magic + struct.pack(">iiqBii", len(payload) + 4 * chunks, len(data), -1, checksum, 16384, end)
     covered = head + payload
-    sums = b"".join(struct.pack(">I", zlib.crc32(covered[i * 16384 : (i + 1) * 16384])) for i in range(chunks))
+    sum_of = crc32c if checksum == 2 else zlib.crc32
+    sums = b"".join(struct.pack(">I", sum_of(covered[i * 16384 : (i + 1) * 16384])) for i in range(chunks))
     return covered + sums
 
 

@@ -41,6 +41,7 @@ SHAPES: list[dict[str, Any]] = [
     {"codec": SNAPPY, "block_rows": 40},
     {"codec": LZ4, "block_rows": 40, "levels": 2},
     {"codec": LZ4, "checksum": 1},
+    {"codec": SNAPPY, "checksum": 2},
     {"short_keys": True},
     {"block_rows": 7},
     {"block_rows": 7, "levels": 2},

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from penstock.engine.write.write import write
+from penstock.table.hfile.layout import TRAILER_BYTES
 from penstock.table.storage.local_writes import LocalStorage
 from penstock.table.timeline.instants import Action
 from penstock.writer.metadata_table.compaction import AFTER
@@ -82,3 +83,18 @@ def test_kill_at_each_step(lake: Lake, tmp_path: pathlib.Path, monkeypatch: pyte
         assert kinds.count(("commit", "completed")) == 1 and all(state == "completed" for _, state in kinds), f"{step}"
         shutil.rmtree(path)
     assert states == {("compaction", "requested"), ("compaction", "inflight"), ("commit", "completed")}
+
+
+def test_base_file_of_an_unread_compression_removes_the_metadata_table(lake: Lake) -> None:
+    """It could never be compacted again, and readers cannot use it."""
+    for number in range(AFTER):
+        lake.write([("b", number, "bern")])
+    base = max((lake.path / ".hoodie/metadata/files").glob("*.hfile"), key=lambda path: path.stat().st_mtime_ns)
+    data = base.read_bytes()
+    trailer = len(data) - TRAILER_BYTES
+    assert data[trailer:].count(b"\x60\x01") == 1, "the field of the compression"
+    base.write_bytes(data[:trailer] + data[trailer:].replace(b"\x60\x01", b"\x60\x06"))
+    for number in range(AFTER):
+        assert (lake.path / ".hoodie/metadata").exists() or number > 1
+        lake.write([("c", number, "bern")])
+    assert not (lake.path / ".hoodie/metadata").exists()
