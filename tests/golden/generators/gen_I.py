@@ -29,17 +29,17 @@ LATE = [("a", 0, 99, "x"), ("g", 3, 11, "x"), ("d", 1, 41, "y")]
 LAST = [("e", 5, 50, "x"), ("b", 5, 8, "x"), ("h", 5, 9, "y")]
 
 
-def written(env, name, what, block, key=""):
-    c = Case(env, name, MOR, what, {**OPTIONS, "hoodie.logfile.data.block.format": block})
+def written(env, name, what, block, key="", codec="GZ"):
+    c = Case(env, name, MOR, what, {**OPTIONS, "hoodie.logfile.data.block.format": block, "hoodie.hfile.compression.algorithm": codec})
     for op, values in (("upsert", FIRST), ("upsert", SECOND), ("delete", [("b", 9, 1, "x"), ("f", 9, 1, "y")]), ("upsert", LATE), ("upsert", LAST)):
         c.write(op, None, text="%s %s" % (op, values), df=env.spark.sql(TYPES % (key, ",".join(map(str, values)))))
     return c
 
 
-def read_by_hudi(env, version, key=""):
+def read_by_hudi(env, version, key="", codec="GZ"):
     def make():
         env.tv = version if env.hudi != "0.15.0" else None
-        c = written(env, name, "HFile data blocks in logs, which Hudi reads.", "hfile", key)
+        c = written(env, name, "HFile data blocks in logs, which Hudi reads%s." % ("" if codec == "GZ" else ", compressed by " + codec), "hfile", key, codec)
         c.standard()
         for n, i in enumerate([i for i in instants(c.base) if i[2] in gen_B.DATA]):
             c.ask("time_travel_%d" % (n + 1), "time_travel", as_of=i[0], note="%s %s" % (i[0], i[2]))
@@ -47,7 +47,7 @@ def read_by_hudi(env, version, key=""):
         d = json.load(open(os.path.join(env.out, "frag", name + ".json")))
         gen_B.full_slice(env, d)
         gen_B.save_frag(env, d)
-    name = f"I_hfile{'_key' if key else ''}_v{version}"
+    name = f"I_hfile{'_key' if key else ''}{'' if codec == 'GZ' else '_' + codec.lower()}_v{version}"
     return name, make
 
 
@@ -85,6 +85,7 @@ def cases(env):
     if env.hudi == "0.15.0":
         yield read_by_hudi(env, 6)
         yield read_by_hudi(env, 6, KEY)
+        for codec in ("SNAPPY", "LZ4"): yield read_by_hudi(env, 6, codec=codec)
         return
     yield read_from_a_twin(env, 9)
 
