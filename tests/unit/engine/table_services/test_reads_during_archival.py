@@ -47,9 +47,13 @@ def archive_after(listings: range, path: str, monkeypatch: pytest.MonkeyPatch) -
     list_timeline, archived, numbers = hudi_table.list_timeline, [], itertools.count(1)
 
     def listed(
-        storage: Storage, properties: TableProperties, before: Mapping[str, FileVersion] | None = None
+        storage: Storage,
+        properties: TableProperties,
+        before: Mapping[str, FileVersion] | None = None,
+        *,
+        names_only: bool = False,
     ) -> Mapping[str, FileVersion]:
-        listing = list_timeline(storage, properties, before)
+        listing = list_timeline(storage, properties, before, names_only=names_only)
         if next(numbers) in listings:
             keep = COMMITS - 2 - 2 * len(archived)
             monkeypatch.setattr(hudi_table, "list_timeline", list_timeline)

@@ -146,7 +146,7 @@ def test_new_commit_is_listed_before_and_after_planning(
     table, listed = script.open(), list[str]()
     progress = start_progress(table, at(script.keys[script.data[-2]]))
     real = hudi_table.list_timeline
-    monkeypatch.setattr(hudi_table, "list_timeline", lambda *of: (listed.append("now"), real(*of))[1])
+    monkeypatch.setattr(hudi_table, "list_timeline", lambda *of, **by: (listed.append("now"), real(*of, **by))[1])
 
     def planned(*of: Any) -> Plan:
         listed.append("planned")
