@@ -184,8 +184,7 @@ class HudiTable:
         if cached is not None:
             return cached
         commit = self._parsed(instant, lambda data: parse_commit_lazily(data, instant, self._name))
-        self._commits.put(identity, commit)
-        return commit
+        return self._commits.put(identity, commit)
 
     def commits_of(self, timeline: Timeline) -> Mapping[str, CommitMetadata]:
         """Requested time -> metadata of the completed writes of a result of `timeline()`, as `commit_lazily` gives it.

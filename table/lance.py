@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.value_classes import dataclass
-from penstock.table.wire_message import WireMessage
+from penstock.table.wire_message import WireMessage, read_exactly
 
 NEEDS_EXTRA: Final = "base files in Lance need the extra `lance`: pip install 'penstock[lance]'"
 """The text of the error if the library of Lance is missing."""
@@ -56,7 +56,7 @@ def lance_footer(source: pa.NativeFile, where: str) -> LanceFooter:
     if size < _FOOTER.size:
         raise pa.ArrowInvalid(f"{size} bytes, expected at least {_FOOTER.size}")
     columns_at, table_at, buffers_at, buffers, columns, major, minor, magic = _FOOTER.unpack(
-        _read(source, size - _FOOTER.size, _FOOTER.size)
+        read_exactly(source, size - _FOOTER.size, _FOOTER.size)
     )
     if magic != _MAGIC:
         raise pa.ArrowInvalid(f"it ends with {magic!r}, expected {_MAGIC!r}")
@@ -71,18 +71,10 @@ def lance_footer(source: pa.NativeFile, where: str) -> LanceFooter:
         raise pa.ArrowInvalid("positions in the footer are outside of the file or out of order")
     if not 0 < columns <= _MOST_COLUMNS or columns * _BUFFER.size > buffers_at - table_at:
         raise pa.ArrowInvalid(f"{columns} columns in the footer, and another number in their table")
-    position, length = _BUFFER.unpack(_read(source, buffers_at, _BUFFER.size))
+    position, length = _BUFFER.unpack(read_exactly(source, buffers_at, _BUFFER.size))
     if length > _MOST_DESCRIPTOR_BYTES or position + length > end:
         raise pa.ArrowInvalid(f"a descriptor of {length} bytes at {position}")
-    return _descriptor(_read(source, position, length))
-
-
-def _read(source: pa.NativeFile, position: int, size: int) -> bytes:
-    source.seek(position)
-    data = bytes(source.read(size))
-    if len(data) != size:
-        raise pa.ArrowInvalid(f"{len(data)} of {size} bytes at {position}: it is truncated")
-    return data
+    return _descriptor(read_exactly(source, position, length))
 
 
 def _descriptor(data: bytes) -> LanceFooter:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.proto.value_classes import dataclass
 from penstock.table.block_codecs import lz4_decompressed, snappy_decompressed
 from penstock.table.lzo import lzo_decompressed
-from penstock.table.wire_message import WireMessage
+from penstock.table.wire_message import WireMessage, read_exactly
 
 _TIMESTAMP: Final = b"\x08\x09"
 _TIMESTAMP_INSTANT: Final = b"\x08\x12"
@@ -45,7 +45,7 @@ def orc_tail(source: pa.NativeFile) -> OrcTail:
     Postscript: 1 bytes of the footer, 2 compression, 3 bytes of a block.
     """
     size = source.size()
-    end = _read(source, max(0, size - _MOST_POSTSCRIPT_BYTES - 1), min(size, _MOST_POSTSCRIPT_BYTES + 1))
+    end = read_exactly(source, max(0, size - _MOST_POSTSCRIPT_BYTES - 1), min(size, _MOST_POSTSCRIPT_BYTES + 1))
     length = end[-1] if end else 0
     if not 0 < length < len(end):
         raise pa.ArrowInvalid(f"a postscript of {length} bytes")
@@ -58,7 +58,7 @@ def orc_tail(source: pa.NativeFile) -> OrcTail:
     if footer_at < 0 or footer_bytes > _MOST_FOOTER_BYTES:
         raise pa.ArrowInvalid(f"a footer of {footer_bytes} bytes")
     block_bytes = max(1, min(numbers.get(3, 1 << 18), _MOST_BLOCK_BYTES))
-    footer = _decompressed(_read(source, footer_at, footer_bytes), codec, block_bytes)
+    footer = _decompressed(read_exactly(source, footer_at, footer_bytes), codec, block_bytes)
     return OrcTail(postscript, footer_at, footer, codec, block_bytes)
 
 
@@ -76,7 +76,7 @@ def writer_zones(source: pa.NativeFile, tail: OrcTail) -> Iterator[str]:
         stored_bytes += numbers.get(4, 0)
         if begin + numbers.get(4, 0) > tail.footer_at or stored_bytes > min(tail.footer_at, _MOST_FOOTER_BYTES):
             raise pa.ArrowInvalid(f"the footer of a stripe at {begin}, {stored_bytes} bytes of such footers")
-        footer = _decompressed(_read(source, begin, numbers.get(4, 0)), tail.codec, tail.block_bytes)
+        footer = _decompressed(read_exactly(source, begin, numbers.get(4, 0)), tail.codec, tail.block_bytes)
         footer_bytes += len(footer)
         if footer_bytes > _MOST_FOOTER_BYTES:
             raise pa.ArrowInvalid(f"footers of stripes of more than {_MOST_FOOTER_BYTES} bytes")
@@ -136,11 +136,3 @@ def _block(block: bytes, codec: int, most: int) -> bytes:
     if codec == _ZSTD:
         return bytes(pa.CompressedInputStream(pa.BufferReader(block), "zstd").read(most))
     return snappy_decompressed(block, most) if codec == _SNAPPY else lz4_decompressed(block, most)
-
-
-def _read(source: pa.NativeFile, position: int, size: int) -> bytes:
-    source.seek(position)
-    data = bytes(source.read(size))
-    if len(data) != size:
-        raise pa.ArrowInvalid(f"{len(data)} of {size} bytes at {position}: it is truncated")
-    return data

@@ -55,3 +55,12 @@ class WireMessage:
                     raise pa.ArrowInvalid(f"a descriptor with more than {_MOST_NUMBER_BYTES} bytes of numbers")
                 return value & _ALL_BITS, place
         raise pa.ArrowInvalid("a descriptor with a damaged number")
+
+
+def read_exactly(source: pa.NativeFile, position: int, size: int) -> bytes:
+    """The bytes of a message in an open file. pa.ArrowInvalid if the file ends before; OSError."""
+    source.seek(position)
+    data = bytes(source.read(size))
+    if len(data) != size:
+        raise pa.ArrowInvalid(f"{len(data)} of {size} bytes at {position}: it is truncated")
+    return data

@@ -164,9 +164,9 @@ def _folder_of_sources(state: TableState, partitions: Collection[str], path_fiel
     if partitions and needed and not path_fields and needs_paths:
         names = ", ".join(state.properties.partition_fields)
         raise UnsupportedFeature(
-            f"bootstrapped table: the paths of table {state.facts.table} do not have the values of its partition "
-            f"columns {names} (key generator {state.properties.keygen_name}), and source files may lack them; this "
-            "build reads skeletons whose paths have a part for each column"
+            f"bootstrapped table: values of the partition columns {names} of table {state.facts.table} are not taken "
+            f"from its paths (key generator {state.properties.keygen_name}), and source files may lack them; this "
+            "build reads skeletons whose paths have a part for each column, and no property of slash-separated dates"
         )
     return uri_without_credentials(state.properties.bootstrap_base_path) if has_sources else ""
 

@@ -55,15 +55,16 @@ class CommitCache:
                 self._commits.move_to_end(identity)
             return commit
 
-    def put(self, identity: FileIdentity, commit: CommitMetadata) -> None:
-        """Caches the metadata, unless the commit exceeds the size of the whole cache."""
+    def put(self, identity: FileIdentity, commit: CommitMetadata) -> CommitMetadata:
+        """Caches the metadata, unless the commit exceeds the size of the whole cache. Returns the cached object, that
+        of another thread if it parsed the same commit before."""
         weight = _weight(commit)
         with self._lock:
-            if identity in self._commits:
-                return
+            if (known := self._commits.get(identity)) is not None:
+                return known
             if weight > self._max_stats:
                 self._dropped += 1
-                return
+                return commit
             self._commits[identity] = commit
             self._stats += weight
             while len(self._commits) > self._max_commits or self._stats > self._max_stats:
@@ -71,6 +72,7 @@ class CommitCache:
                 self._stats -= _weight(evicted)
                 self._dropped += 1
                 self._of_timelines.clear()
+            return commit
 
     def of_timeline(
         self, table: object, timeline: Timeline, read: Callable[[], Mapping[str, CommitMetadata]]

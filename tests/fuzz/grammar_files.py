@@ -34,7 +34,7 @@ from tests.fuzz.grammar import HOSTILE, Case, Decoder, Wire, some_text, zigzag
 from tests.fuzz.grammar_avro import plain_rows
 from tests.fuzz.memory_storage import MemoryStorage, history_of
 from tests.fuzz.mutation import page_header
-from tests.unit.table.metadata.hfile_writer import GZ, NONE, write_hfile
+from tests.unit.table.metadata.hfile_writer import GZ, LZ4, NONE, SNAPPY, write_hfile
 
 _TIME = InstantTime("20260101000000000")
 _INSTANT = Instant(
@@ -276,7 +276,7 @@ def _hfile(wire: Wire) -> Case:
         sizes = {f"f{place}-0_0-1-2_001.parquet": rng.choice((0, 1, 2**40)) for place in range(rng.randrange(4))}
         rows.append((key.encode(), _metadata_value(wire, key, sizes)))
         meaning[key] = sizes
-    codec = rng.choice((NONE, GZ))
+    codec = rng.choice((NONE, GZ, SNAPPY, LZ4))
     levels, block_rows = rng.choice((1, 2)), rng.choice((1, 2, 100))
     info = {b"schema": _FILES_SCHEMA.encode()}
     data = write_hfile(rows, codec=codec, block_rows=block_rows, levels=levels if rows else 1, info=info)

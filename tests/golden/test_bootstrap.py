@@ -219,7 +219,7 @@ def test_partition_columns_that_no_path_has_are_refused(golden: Golden, tmp_path
     properties = folder / ".hoodie" / "hoodie.properties"
     slashes = "\nhoodie.datasource.write.slash.separated.date.partitioning=true\n"
     properties.write_text(properties.read_text() + slashes)
-    with pytest.raises(UnsupportedFeature, match=r"the paths of table .* do not have"):
+    with pytest.raises(UnsupportedFeature, match="are not taken from its paths"):
         plan_request(open_table(str(folder)), "t", PlanRequest(table="t", query=Snapshot()))
 
 
@@ -229,7 +229,7 @@ def test_a_nested_partition_column_that_no_path_has_is_refused(golden: Golden, t
     text = properties.read_text()
     assert "partition.fields=p" in text
     properties.write_text(text.replace("partition.fields=p", "partition.fields=st.y"))
-    with pytest.raises(UnsupportedFeature, match=r"the paths of table .* do not have"):
+    with pytest.raises(UnsupportedFeature, match="are not taken from its paths"):
         rows_of(folder, Snapshot())
 
 
@@ -239,7 +239,7 @@ def test_formatted_partition_columns_that_no_path_has_are_refused(golden: Golden
     properties = folder / ".hoodie" / "hoodie.properties"
     text = properties.read_text().replace("keygenerator.type=SIMPLE", "keygenerator.type=CUSTOM")
     properties.write_text(text.replace("partition.fields=p", "partition.fields=p\\:SIMPLE,v\\:TIMESTAMP"))
-    with pytest.raises(UnsupportedFeature, match=r"the paths of table .* do not have"):
+    with pytest.raises(UnsupportedFeature, match="are not taken from its paths"):
         rows_of(folder, Snapshot())
     properties.write_text(text.replace("partition.fields=p", "partition.fields=p\\:SIMPLE,v\\:SIMPLE"))
     assert rows_of(folder, Snapshot()).schema.field("v").type == pa.int32()

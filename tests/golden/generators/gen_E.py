@@ -1,7 +1,7 @@
 """Golden tables of family E: bootstrapped tables (`hoodie.bootstrap.base.path`), metadata-only, full and mixed.
 
-Real Hudi bootstraps, writes and answers everything here. Needs javac for the key generator of a user's. The source files stay beside the table in WORK/<case>.source
-and are packed as `.source/` into the table's zip.
+Real Hudi bootstraps, writes and answers everything here. With Hudi 1.2.0 it needs javac, for a user-defined key
+generator. The source files stay beside the table in WORK/<case>.source and are packed as `.source/` into the table's zip.
 
     python gen_E.py write --hudi 1.2.0 --jar BUNDLE.jar --work DIR --out DIR
     python gen_E.py reread --hudi 1.2.0 --jar BUNDLE.jar --work DIR --out DIR   (a newer release asks every query again)
@@ -9,78 +9,12 @@ and are packed as `.source/` into the table's zip.
 
 `--cases` (regular expressions, separated by commas) and the layout of WORK and OUT are those of gen_B.py.
 """
-import argparse, glob, json, os, random, re, shutil, subprocess, time, traceback, zipfile
-import gen_B, gen_F, random_histories
-from gen_B import Case, Env, canon, cause, frame, instants, log, run_query, save_frag, session
+import argparse, glob, json, os, random, re, time, traceback, zipfile
+import gen_B, random_histories
+from boot_case import BootCase, COW, FULL, METADATA, MIXED, MOR, NONPART, R
+from bootstrap_paths import formatted_cases, orc_cases, path_cases, with_key_generator
+from gen_B import Env, canon, cause, instants, log, run_query, save_frag, session
 from gen_H import without_losers
-
-MOR, COW = "MERGE_ON_READ", "COPY_ON_WRITE"
-SELECTORS = "org.apache.hudi.client.bootstrap.selector."
-METADATA = {"hoodie.bootstrap.mode.selector": SELECTORS + "MetadataOnlyBootstrapModeSelector"}
-FULL = {"hoodie.bootstrap.mode.selector": SELECTORS + "FullRecordBootstrapModeSelector"}
-MIXED = {"hoodie.bootstrap.mode.selector": SELECTORS + "BootstrapRegexModeSelector",
-         "hoodie.bootstrap.mode.selector.regex": "p=b.*", "hoodie.bootstrap.mode.selector.regex.mode": "FULL_RECORD"}
-ROWS = [("k%02d" % n, 10, n, "abc"[n % 3]) for n in range(1, 25)]
-NONPART = {"hoodie.datasource.write.partitionpath.field": "", "hoodie.datasource.write.hive_style_partitioning": "false",
-           "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
-           "hoodie.bootstrap.keygen.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator"}
-
-
-class BootCase(Case):
-    def __init__(self, env, name, kind, what, options=None):
-        super().__init__(env, name, kind, what, options)
-        self.source = self.base + ".source"
-        shutil.rmtree(self.source, ignore_errors=True)
-
-    def bootstrap(self, mode, o=None):
-        opts = {"hoodie.bootstrap.base.path": self.source, "hoodie.bootstrap.parallelism": "1",
-                "hoodie.bootstrap.keygen.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
-                "hoodie.bootstrap.full.input.provider": "org.apache.hudi.bootstrap.SparkParquetBootstrapDataProvider", **mode, **(o or {})}
-        self.write("bootstrap", None, "bootstrap " + json.dumps({**mode, **(o or {})}), df=self.env.spark.createDataFrame([], "struct<>"), o=opts)
-
-    def spark_source(self, rows=ROWS, keep_p=False, parts=True, select="*", data=frame, form="parquet"):
-        """Two files a partition, as Spark writes them; the partition column is only in the path unless `keep_p`."""
-        for half in range(2):
-            df = data(self.env.spark, rows[half::2]).selectExpr(select) if select == "*" else data(self.env.spark, rows[half::2]).selectExpr(*select)
-            if parts and keep_p: df = df.selectExpr("*", "p pp")
-            w = df.coalesce(1).write.mode("append")
-            if parts and keep_p:
-                tmp = self.source + "_t"; w.partitionBy("pp").format(form).save(tmp)
-                for f in glob.glob(tmp + "/pp=*/*." + form):
-                    d = os.path.join(self.source, os.path.basename(os.path.dirname(f))[1:]); os.makedirs(d, exist_ok=True); shutil.copy(f, d)
-                shutil.rmtree(tmp)
-            elif parts: w.partitionBy("p").format(form).save(self.source)
-            else: w.format(form).save(self.source)
-        self.tidy()
-        self.steps.append("source: %d rows of %s()%s, two files a partition%s" % (len(rows), data.__name__, "" if select == "*" else " " + str(select), ", partition column in the files" if keep_p else ""))
-
-    def arrow_source(self, rows=ROWS):
-        """One file a partition in row groups of three rows, as pyarrow writes them, with a nested column."""
-        import datetime, pyarrow as pa, pyarrow.parquet as pq
-        for p in sorted({r[3] for r in rows}):
-            mine = [r for r in rows if r[3] == p]
-            t = pa.table({"id": [r[0] for r in mine], "ts": pa.array([r[1] for r in mine], pa.int64()), "name": ["n%d" % r[2] for r in mine], "v": pa.array([r[2] for r in mine], pa.int32()),
-                          "s": pa.array([None if r[2] % 5 == 0 else {"x": r[2], "y": ["y%d" % r[2]] * (r[2] % 3)} for r in mine], pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))]))})
-            os.makedirs(self.source + "/p=" + p, exist_ok=True)
-            pq.write_table(t, self.source + "/p=%s/f.parquet" % p, row_group_size=3)
-        self.steps.append("source: %d rows, one file a partition, row groups of three rows, written by pyarrow" % len(rows))
-
-    def tidy(self):
-        for root, _, files in os.walk(self.source):
-            for f in files:
-                if f.startswith(("_", ".")): os.remove(os.path.join(root, f))
-
-    def done(self, cdc=False):
-        self.standard()
-        ts = [i for i in instants(self.base) if i[2] in gen_B.DATA]
-        for n, i in enumerate(ts): self.ask("time_travel_%d" % (n + 1), "time_travel", as_of=i[0], note="%s %s" % (i[0], i[2]))
-        if cdc: self.standard(inc=False, cdc=True); self.queries = list({q["id"]: q for q in self.queries}.values())
-        for q in self.queries:
-            if q["id"] in ("cdc_all", "cdc_01"): q["note"] += "; WRONG: the images of the bootstrap's rows are empty, since Hudi reads skeletons without their source files here"
-        self.finish()
-
-
-R = lambda n, ts, v, p: ("k%02d" % n, ts, v, p)
 
 
 def cow(env, v, cdc=False):
@@ -160,111 +94,6 @@ def metadata_table(env, v, kind):
     c.spark_source([("k%02d" % n, 10, n, "abcdefghijkl"[n % 12]) for n in range(1, 25)]); c.bootstrap(METADATA)
     c.write("upsert", [R(1, 20, 101, "b"), R(12, 5, 112, "a"), R(30, 20, 130, "m")])
     c.done()
-
-
-FORMATTED = {"hoodie.keygen.timebased.timezone": "UTC", "hoodie.keygen.timebased.timestamp.type": "DATE_STRING",
-             "hoodie.keygen.timebased.input.dateformat": "yyyy-MM-dd", "hoodie.keygen.timebased.output.dateformat": "yyyyMMdd"}
-EPOCH = {"hoodie.keygen.timebased.timezone": "UTC", "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
-         "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd", "hoodie.datasource.write.hive_style_partitioning": "false",
-         "hoodie.datasource.write.partitionpath.field": "em"}
-DATES = ("2024-01-01", "2024-01-02", "2024-02-03")
-def keygen(name): return {"hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen." + name, "hoodie.bootstrap.keygen.class": "org.apache.hudi.keygen." + name}
-
-
-def formatted(env, v, name, kind, what, options, path, lacking):
-    """Tables whose paths have formatted dates: rows of (id, ts, name, v, half, em, p), one source file a partition. `path` makes the
-    folder of a row; the source files lack the columns `lacking`."""
-    import datetime as dt, pyarrow as pa, pyarrow.parquet as pq
-    millis = lambda p, n: int(dt.datetime.fromisoformat(p + "T05:00:00+00:00").timestamp() * 1000) + n
-    c = BootCase(env, f"E_{name}_v{v}", kind, what, options)
-    folders = {}
-    for n in range(1, 13): folders.setdefault(path(DATES[n % 3], n % 2), []).append(("k%02d" % n, 10, "n%d" % n, n, n % 2, millis(DATES[n % 3], n), DATES[n % 3]))
-    names = ("id", "ts", "name", "v", "half", "em", "p")
-    for folder, rows in folders.items():
-        os.makedirs(os.path.join(c.source, folder), exist_ok=True)
-        table = pa.table({column: pa.array(values, pa.int32()) if column in ("v", "half") else pa.array(values) for column, values in zip(names, zip(*rows))})
-        pq.write_table(table.drop_columns(list(lacking)), os.path.join(c.source, folder, "f.parquet"))
-    c.steps.append("source: 12 rows, one file a partition (%s), written by pyarrow%s" % (", ".join(sorted(folders)), ", without " + ", ".join(lacking) if lacking else ""))
-    c.bootstrap(METADATA, options)
-    def write(*rows):
-        values = ",".join("('%s',%dL,'n%d',%d,%d,%dL,'%s')" % (i, ts, v, v, half, millis(p, v), p) for i, ts, v, half, p in rows)
-        c.write("upsert", None, "upsert " + values, df=env.spark.sql("SELECT id, ts, name, v, half, em, p FROM VALUES %s AS t(id,ts,name,v,half,em,p)" % values))
-    write(("k03", 20, 103, 1, DATES[0]), ("k40", 20, 140, 0, DATES[2]), ("k04", 5, 104, 0, DATES[1]))
-    write(("k05", 30, 105, 1, DATES[2]), ("k41", 30, 141, 1, DATES[0]))
-    c.done()
-
-
-def formatted_cases(env, v):
-    hive, of_path = lambda p, n: "p=" + p.replace("-", ""), "formatted dates; Hudi returns the partition columns as texts of the path"
-    for name, kind, what, options, path, lacking in (
-        ("timestamp_cow", COW, "Metadata-only bootstrap of " + of_path + ", though source files have others.", {**keygen("TimestampBasedKeyGenerator"), **FORMATTED}, hive, ()),
-        ("timestamp_mor", MOR, "Metadata-only bootstrap of " + of_path + ", which source files lack.", {**keygen("TimestampBasedKeyGenerator"), **FORMATTED}, hive, ("p",)),
-        ("epoch_mor", MOR, "Metadata-only bootstrap of yyyy/MM/dd folders of a whole number; Hudi returns a text column of paths.", {**keygen("TimestampBasedKeyGenerator"), **EPOCH}, lambda p, n: p.replace("-", "/"), ()),
-        ("custom_mor", MOR, "Metadata-only bootstrap with a custom key generator: a whole number as it is, and " + of_path + ".",
-         {**keygen("CustomKeyGenerator"), **FORMATTED, "hoodie.datasource.write.partitionpath.field": "half:SIMPLE,p:TIMESTAMP"}, lambda p, n: "half=%d/%s" % (n, hive(p, n)), ("half", "p")),
-    ):
-        yield f"E_{name}_v{v}", lambda of=(name, kind, what, options, path, lacking): formatted(env, v, *of)
-
-
-ORC = {**gen_F.ORC, "hoodie.index.type": "SIMPLE", "hoodie.compact.inline": "false"}
-def orc_rows(spark, values): return spark.sql("SELECT id, ts, v, concat('n', v) name, nullif(p, '') p FROM VALUES %s AS t(id,ts,v,p)" % ",".join("('%s',%dL,%d,'%s')" % row for row in values))
-def orc_types(spark, values):
-    return orc_rows(spark, values).selectExpr("id", "ts", "if(v % 5 = 0, null, v) v", "if(v % 7 = 0, null, name) name", "p", "cast(v as double) / 2 d", "date_add(date'1969-12-30', v) day", "cast(v + 0.25 as decimal(10,2)) amt",
-                                              "timestamp_micros(1700000000000000 + ts * 1000000 - v * 60000000000123) at",
-                                              "if(v % 5 = 0, null, array(v, v + 1)) arr", "if(v % 5 = 0, null, map('k', v)) m", "if(v % 5 = 0, null, named_struct('x', v, 'y', concat('y', v))) st")
-
-
-def orc(env, v, name, kind, keep_p, data, what):
-    """Hudi's bootstrap takes the schema of ORC files from one of them. So a table whose files lack `p` lacks it until a
-    write has it. Hudi 1.2.0 failed at upserts with the columns of orc_types."""
-    c = BootCase(env, f"E_orc_{name}_v{v}", kind, what, ORC)
-    c.spark_source([("k%02d" % n, 10, n, "abc"[n % 3]) for n in range(1, 17)], keep_p=keep_p, data=data, form="orc"); c.bootstrap(METADATA)
-    def write(op, values): c.write(op, None, "%s %s" % (op, values), df=data(env.spark, values))
-    if data is orc_rows:
-        write("upsert", [R(3, 20, 103, "a"), R(6, 5, 106, "a"), R(9, 10, 109, "a"), R(30, 20, 130, "a")])
-        write("delete", [R(1, 30, 0, "b")])
-        write("upsert", [R(4, 40, 104, "b"), R(1, 40, 101, "b"), R(40, 40, 140, "d")])
-    c.done()
-
-
-def orc_cases(env, v):
-    for name, *of in (("cow", COW, True, orc_rows, "Metadata-only bootstrap of files in ORC; skeletons are in ORC, too; upserts rewrite some slices, a delete, a new partition."),
-                      ("mor", MOR, False, orc_rows, "Metadata-only bootstrap of files in ORC without the partition column; logs over skeletons, a delete; partition b gets a new key again."),
-                      ("types", COW, False, orc_types, "Metadata-only bootstrap of files in ORC with every type and without the partition column, which the table lacks, too.")):
-        yield f"E_orc_{name}_v{v}", lambda name=name, of=of: orc(env, v, name, *of)
-
-
-def paths(env, v, name, kind, what, options, path, lacking):
-    """Tables whose paths are not texts of their rows: rows of (id, ts, v, p), one source file a partition, which lacks `p`
-    if `lacking`. `path` makes the folder of a row."""
-    import pyarrow as pa, pyarrow.parquet as pq
-    c = BootCase(env, f"E_{name}_v{v}", kind, what, options)
-    folders = {}
-    for n in range(1, 19): folders.setdefault(path(DATES[n % 3]), []).append(("k%02d" % n, 10, n, DATES[n % 3]))
-    for folder, rows in folders.items():
-        os.makedirs(os.path.join(c.source, folder), exist_ok=True)
-        table = pa.table({"id": [r[0] for r in rows], "ts": [r[1] for r in rows], "v": pa.array([r[2] for r in rows], pa.int32()), "p": [r[3] for r in rows]})
-        pq.write_table(table.drop_columns(["p"] if lacking else []), os.path.join(c.source, folder, "f.parquet"))
-    c.steps.append("source: 18 rows, one file a partition (%s), written by pyarrow%s" % (", ".join(sorted(folders)), ", without p" if lacking else ""))
-    c.bootstrap(METADATA, options)
-    def write(*rows): c.write("upsert", None, "upsert %s" % (rows,), df=env.spark.sql("SELECT id, ts, v, nullif(p, '') p FROM VALUES %s AS t(id,ts,v,p)" % ",".join("('%s',%dL,%d,'%s')" % row for row in rows)))
-    write(("k03", 20, 103, DATES[0]), ("k40", 20, 140, DATES[2]), ("k04", 5, 104, DATES[1]))
-    write(("k05", 30, 105, DATES[2]), ("k41", 30, 141, DATES[0]))
-    c.done()
-
-
-USER = {"hoodie.datasource.write.keygenerator.class": "MonthPathKeyGenerator", "hoodie.bootstrap.keygen.class": "MonthPathKeyGenerator", "hoodie.index.type": "SIMPLE"}
-SLASHES = {"hoodie.datasource.write.slash.separated.date.partitioning": "true", "hoodie.datasource.write.hive_style_partitioning": "false", "hoodie.index.type": "SIMPLE"}
-
-
-def path_cases(env, v):
-    month, slashes = lambda p: "p=M" + p[5:7], lambda p: p.replace("-", "/")
-    of_user, of_slashes = "Metadata-only bootstrap with a key generator of a user's, whose paths have the month of a date; ", "Metadata-only bootstrap of folders yyyy/MM/dd; "
-    for name, *of in (("user_cow", COW, of_user + "source files have the date, and Hudi returns the text of the path.", USER, month, False),
-                      ("user_mor", MOR, of_user + "source files lack the column.", USER, month, True),
-                      ("slashes_cow", COW, of_slashes + "Hudi's bootstrap does not store the property of slashes, and returns the path.", SLASHES, slashes, False),
-                      ("slashes_mor", MOR, of_slashes + "source files lack the column, and the table does until a write has it.", SLASHES, slashes, True)):
-        yield f"E_{name}_v{v}", lambda name=name, of=of: paths(env, v, name, *of)
 
 
 def archived(env, v, kind):
@@ -437,19 +266,6 @@ def pack(a):
     kept = [d for d in json.load(open(a.onto)) if d["name"] not in packed] if a.onto else []
     json.dump(sorted(kept + out, key=lambda d: d["name"]), open(os.path.join(a.out, "cases_E.json"), "w"), indent=1)
     print(len(out), "cases")
-
-
-def with_key_generator(jar, work):
-    """The bundle, and a jar of MonthPathKeyGenerator."""
-    import pyspark
-    classes, own = os.path.join(work, "_classes"), os.path.join(work, "_keygen.jar")
-    shutil.rmtree(classes, ignore_errors=True); os.makedirs(classes)
-    of_spark = os.path.join(os.path.dirname(pyspark.__file__), "jars", "*")
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "MonthPathKeyGenerator.java")
-    subprocess.run(["javac", "-nowarn", "-d", classes, "-cp", jar + ":" + of_spark, source], check=True)
-    with zipfile.ZipFile(own, "w") as z:
-        for name in os.listdir(classes): z.write(os.path.join(classes, name), name)
-    return jar + "," + own
 
 
 def main():

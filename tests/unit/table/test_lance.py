@@ -115,8 +115,8 @@ def test_work_of_a_large_hostile_descriptor_is_limited(monkeypatch: pytest.Monke
         counted.append(CountedBytes(read(*arguments)))
         return counted[-1]
 
-    read = lance._read
-    monkeypatch.setattr(lance, "_read", counting)
+    read = lance.read_exactly
+    monkeypatch.setattr(lance, "read_exactly", counting)
     hostile = of_descriptor(message(message(COLUMN + SMALL * 80_000) * 100))
     assert 16_000_000 < len(hostile) < 1 << 24
     with pytest.raises(pa.ArrowInvalid, match="a descriptor with more than 1000000 bytes of numbers"):

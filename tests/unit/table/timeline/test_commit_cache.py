@@ -53,6 +53,11 @@ def test_bounded_by_stats_too() -> None:
     assert len(cache) == 2, "held twice is counted once"
 
 
+def test_a_commit_that_two_threads_parse_is_one_object() -> None:
+    cache, first, second = CommitCache(), _commit("1"), _commit("1")
+    assert cache.put(_identity("a"), first) is cache.put(_identity("a"), second) is first
+
+
 class _Table:
     """A table that reads its one commit by the cache."""
 
@@ -64,8 +69,7 @@ class _Table:
 
     def _read(self) -> Mapping[str, CommitMetadata]:
         self.reads += 1
-        self.cache.put(_identity(self.name), _commit("1"))
-        return {"1": _commit("1")}
+        return {"1": self.cache.put(_identity(self.name), _commit("1"))}
 
 
 def test_commits_of_a_timeline_are_read_once() -> None:
