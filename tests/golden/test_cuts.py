@@ -112,7 +112,7 @@ def test_changes_of_the_parts_are_those_of_the_whole(golden: Golden, part: int) 
     checked = 0
     for name in sorted(golden.names())[part::6]:
         path = golden.table(name)
-        for place in sampled(path, 3):
+        for place in sampled(path, 1):
             try:
                 whole = as_multiset(rows(path, Changes(ChangeFormat.ROWS, place.before, place.last)))
             except UNREADABLE:
@@ -121,7 +121,7 @@ def test_changes_of_the_parts_are_those_of_the_whole(golden: Golden, part: int) 
             second = as_multiset(rows(path, Changes(ChangeFormat.ROWS, place.at, place.last)))
             assert first + second == whole, f"{name} {place}"
             checked += 1
-    assert checked > 35
+    assert checked > 15
 
 
 @pytest.mark.sampled(1)
@@ -130,7 +130,7 @@ def test_rows_at_a_position_are_those_of_each_group_at_or_before_the_instant(gol
     checked = 0
     for name in sorted(golden.names())[part::6]:
         path = golden.table(name)
-        for place in sampled(path, 2):
+        for place in sampled(path, 1):
             try:
                 after = by_group(path, Incremental(EARLIEST, place.whole))
                 before = by_group(path, Incremental(EARLIEST, place.just_before))
@@ -140,7 +140,7 @@ def test_rows_at_a_position_are_those_of_each_group_at_or_before_the_instant(gol
             expected |= {group: result for group, result in before.items() if group not in place.first}
             assert by_group(path, Incremental(EARLIEST, place.at)) == expected, f"{name} {place}"
             checked += 1
-    assert checked > 25
+    assert checked > 15
 
 
 @pytest.mark.sampled(1)
@@ -149,7 +149,7 @@ def test_rows_of_ranges_that_end_or_start_inside(golden: Golden, part: int) -> N
     checked = clustered = 0
     for name in sorted(golden.names())[part::6]:
         path = golden.table(name)
-        for place in sampled(path, 3):
+        for place in sampled(path, 2):
             if place.before == EARLIEST:
                 continue
             try:
@@ -174,7 +174,7 @@ def test_rows_of_ranges_that_end_or_start_inside(golden: Golden, part: int) -> N
             assert as_multiset(rows_read) == as_multiset(left), f"{name} {place}: from it on"
             checked += 1
             clustered += len(left) < len(whole)
-    assert checked > 20
+    assert checked > 15
 
 
 @pytest.mark.parametrize("case", ["A_clustering_done_v9_h120", "A_clustering_done_v6_h0150"])

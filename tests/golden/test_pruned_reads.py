@@ -151,7 +151,8 @@ def test_filtered_read_is_the_full_read_filtered(golden: Golden, case: str, monk
             full(table, Snapshot())
         return
     compare(table, Snapshot(), 2, case)
-    compare(table, ReadOptimized(), 1, case + "ro")
+    if table.properties.is_merge_on_read:  # of other tables it is the snapshot
+        compare(table, ReadOptimized(), 1, case + "ro")
     if FILES in indexes(table.properties):
         monkeypatch.setattr(listing, "FEW_PARTITIONS", 0)
         monkeypatch.setattr(file_pruning, "FEW_FILES", 0)
@@ -188,7 +189,7 @@ def around_bounds(batch: pa.RecordBatch) -> list[str]:
         tests = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp)
         judged = any(test(field.type) for test in tests)
         values = sorted(set(batch[field.name].drop_null().to_pylist())) if judged else []
-        ends = {*values[:2], *values[-2:]}
+        ends = {*values[:1], *values[-1:]}
         filters += [f"`{field.name}` {op} {literal(value, field.type)}" for value in ends for op in ("=", "<", ">=")]
     return filters
 
