@@ -188,14 +188,15 @@ def begin_of(name: str, key: str) -> str:
 
 @pytest.mark.exhaustive
 def test_changes_lead_to_the_newest_state(golden: Golden) -> None:
-    """The newest state of every golden table: from the start, or from the first state whose files all exist."""
+    """The newest state of every second golden table: from the start, or from the first state whose files all exist.
+    `make long` has every state of each."""
     compared = 0
-    for name in golden.names():
+    for name in sorted(golden.names())[::2]:
         path = golden.table(name)
         keys = data_keys(path)
         begins = [begin_of(name, keys[-1]), *keys[:-1]] if keys else []
         compared += any(check(path, begin, keys[-1]) for begin in begins)  # the longest range that is not cleaned
-    assert compared >= 155
+    assert compared >= 75
 
 
 def test_changes_lead_to_any_state(golden: Golden) -> None:
