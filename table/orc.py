@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import pyarrow as pa
@@ -48,5 +49,16 @@ def orc_footer(source: pa.NativeFile, where: str) -> OrcFooter:
     if not 0 <= file.nrows <= _MOST_ROWS:
         raise pa.ArrowInvalid(f"a footer of {file.nrows} rows, expected at most {_MOST_ROWS}")
     schema = file.schema
+    try:
+        _decode_names(schema)
+    except UnicodeDecodeError as error:
+        raise pa.ArrowInvalid(f"the name of a column or field is not UTF-8: {error}") from None
     stored = (schema.metadata or {}).get(_AVRO_SCHEMA, b"")
     return OrcFooter(int(file.nrows), schema.remove_metadata(), str(stored, "utf-8", "replace"))
+
+
+def _decode_names(fields: Iterable[pa.Field]) -> None:
+    """Arrow decodes names only when they are used. UnicodeDecodeError for one that is not UTF-8."""
+    for field in fields:
+        field.name  # noqa: B018 - it is decoded here
+        _decode_names(field.type.field(place) for place in range(field.type.num_fields))

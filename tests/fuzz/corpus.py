@@ -33,6 +33,7 @@ _NAMES = {
     "properties": re.compile(r"(?:.*/)?hoodie\.properties"),
     "parquet": re.compile(r"(?!.*\.hoodie/).*\.parquet"),
     "lance": re.compile(r".*\.lance"),
+    "orc": re.compile(r".*\.orc"),
 }
 
 

@@ -10,9 +10,8 @@ import struct
 import zlib
 from collections.abc import Sequence
 
-from tests.fuzz import thrift_tree
+from tests.fuzz import lance_mutation, orc_mutation, thrift_tree
 from tests.fuzz.corpus import Member
-from tests.fuzz.lance_mutation import mutated_part
 
 HOSTILE = (0, 1, -1, 127, 128, 255, 2**15, 2**16 - 1, 2**31 - 1, -(2**31), 2**31, 2**32 - 1, 2**62, 2**63 - 1, -(2**63))
 _TEXT = frozenset({"schema", "schema_history", "manifest", "properties"})
@@ -37,8 +36,9 @@ def _structured(kind: str, data: bytes, others: Sequence[Member], rng: random.Ra
             return thrift_tree.mutated_footer(data, rng) if rng.random() < 0.7 else page_header(data, rng)
         if kind in _LOGS:
             return _resealed_block(data, others, rng)
-        if kind == "lance":
-            return mutated_part(data, lambda part: _blind("", part, others, rng), rng)
+        if kind in ("lance", "orc"):
+            parts = lance_mutation if kind == "lance" else orc_mutation
+            return parts.mutated_part(data, lambda part: _blind("", part, others, rng), rng)
         if kind == "hfile":
             return _resealed_hfile_block(data, rng)
     except (

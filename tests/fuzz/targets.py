@@ -17,6 +17,7 @@ from penstock.proto.model.positions import InstantTime
 from penstock.proto.model.splits import FileRef, WholeFile
 from penstock.reader.avro.decoder import AvroDecoder, record_bounds
 from penstock.reader.base.file import BaseFile
+from penstock.reader.base.orc_file import OrcFile
 from penstock.reader.kernels.deletes import decode_delete_list
 from penstock.reader.log.parquet_block import ParquetBlock
 from penstock.reader.split.emit import BatchSize
@@ -31,6 +32,7 @@ from penstock.table.log.positions import cardinality
 from penstock.table.metadata.column_stats import combined_stats
 from penstock.table.metadata.files import data_files, partition_paths
 from penstock.table.metadata.records import RecordReader
+from penstock.table.orc import orc_footer
 from penstock.table.parquet.footer import read_base_footer
 from penstock.table.schema.arrow import arrow_schema
 from penstock.table.schema.avro import parse_record_schema
@@ -124,6 +126,22 @@ def _lance(data: bytes, _member: Member) -> None:
     assert footer.rows >= 0 and all(footer.names)
 
 
+def _orc(data: bytes, member: Member) -> None:
+    record = parse_record_schema(_schema_of_orc(member.data))
+    storage, ref = MemoryStorage({"file.orc": data}), FileRef("file.orc", len(data))
+    names = [field.name for field in record.fields]
+    with OrcFile(storage, ref, record, names, table="table") as file:
+        for group in file.row_groups(WholeFile(), BatchSize(1000, 1 << 20)):
+            for batch in group.batches():
+                batch.validate()
+    assert read_other_footer(storage, ref).rows >= 0
+
+
+@functools.lru_cache(maxsize=64)
+def _schema_of_orc(data: bytes) -> str:
+    return orc_footer(pa.BufferReader(data), "file").avro_json
+
+
 @functools.lru_cache(maxsize=64)
 def _schema_of(data: bytes) -> str:
     return schema_of_parquet(data)
@@ -214,6 +232,7 @@ _TARGETS: dict[str, Callable[[bytes, Member], object]] = {
     "properties": _properties,
     "parquet": _parquet,
     "lance": _lance,
+    "orc": _orc,
     "schema": _schema,
     "positions": _positions,
 }

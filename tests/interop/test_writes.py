@@ -159,16 +159,31 @@ def check_history(hudi: Any, path: pathlib.Path, model: Model, what: str) -> Non
         before = state
 
 
+PAIRWISE = (
+    (9, "merge_on_read", "bucket"),
+    (6, "merge_on_read", "simple"),
+    (6, "copy_on_write", "bucket"),
+    (9, "copy_on_write", "simple"),
+)
+"""Each pair of a version, a table type and an index."""
+OTHERS = (
+    (6, "merge_on_read", "bucket"),
+    (9, "merge_on_read", "simple"),
+    (9, "copy_on_write", "bucket"),
+    (6, "copy_on_write", "simple"),
+)
+
+
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("version", [9, 6])
-@pytest.mark.parametrize("kind", ["merge_on_read", "copy_on_write"])
-@pytest.mark.parametrize("index", ["bucket", "simple"])
+@pytest.mark.parametrize(
+    ("version", "kind", "index"), [*PAIRWISE, *(pytest.param(*each, marks=pytest.mark.long) for each in OTHERS)]
+)
 def test_operations_read_as_written_and_hudi_goes_on(
     hudi: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version: int, kind: str, index: str
 ) -> None:
     """All writes but the first are of data that does not fit in memory."""
     path, model = tmp_path / "trip", Model()
-    model.optimized = (version, kind, index) in ((9, "merge_on_read", "bucket"), (6, "merge_on_read", "simple"))
+    model.optimized = (version, kind, index) in PAIRWISE[:2]
     create_table(
         str(path),
         SCHEMA,

@@ -232,7 +232,7 @@ def peak(tmp_path: pathlib.Path, index: str, operation: str, held: int) -> tuple
 
 @pytest.mark.sampled(1)
 @pytest.mark.thorough
-@pytest.mark.parametrize(("index", "operation"), [("bucket", "upsert"), ("simple", "upsert"), ("simple", "insert")])
+@pytest.mark.parametrize(("index", "operation"), [("bucket", "upsert"), ("simple", "insert")])
 def test_memory_is_bounded_by_a_file_group(tmp_path: pathlib.Path, index: str, operation: str) -> None:
     """The stream has 288 MB, a group of it 9 or 27 MB. Data that is held at once, as it was, takes more than all of
     it."""
