@@ -11,9 +11,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.proto.errors import CorruptFile, StorageError, UnsupportedFeature
+from penstock.table.hfile.crc32c import crc32c_of_chunks
 from penstock.table.hfile.hadoop_blocks import hadoop_decompressed
 from penstock.table.hfile.layout import (
     BLOCK_HEADER_BYTES,
@@ -45,7 +47,6 @@ MAX_EXPANSION: Final = 1100
 """Upper limit of the expansion of a compressed block."""
 
 _GZIP: Final = 31
-_CASTAGNOLI: Final = 0x82F63B78
 
 _T = TypeVar("_T")
 
@@ -199,14 +200,15 @@ class HFile:
         step = header.bytes_per_checksum
         if header.checksum is ChecksumType.NULL or step <= 0 or self._trailer.codec is Codec.GZ:
             return
-        checksum_of = zlib.crc32 if header.checksum is ChecksumType.CRC32 else crc32c
         chunks = range(0, len(covered), step)
         if len(sums) < 4 * len(chunks):
             raise self._corrupt(f"block at byte {offset} has {len(sums)} bytes of checksums for {len(chunks)} chunks")
-        for number, start in enumerate(chunks):
-            got = int.from_bytes(sums[4 * number : 4 * number + 4], "big")
-            if checksum_of(covered[start : start + step]) != got:
-                raise self._corrupt(f"block at byte {offset}: its checksum does not match")
+        if header.checksum is ChecksumType.CRC32:
+            actual = np.fromiter((zlib.crc32(covered[start : start + step]) for start in chunks), np.uint32)
+        else:
+            actual = crc32c_of_chunks(covered, step)
+        if not np.array_equal(actual, np.frombuffer(sums, ">u4", len(chunks))):
+            raise self._corrupt(f"block at byte {offset}: its checksum does not match")
 
     def _uncompressed(self, offset: int, header: BlockHeader, payload: bytes) -> bytes:
         size = header.uncompressed_bytes
@@ -244,26 +246,6 @@ class HFile:
 
     def _corrupt(self, detail: str) -> CorruptFile:
         return CorruptFile(f"{self._where} is damaged: {detail}")
-
-
-def _crc_table() -> tuple[int, ...]:
-    table = []
-    for value in range(256):
-        for _ in range(8):
-            value = value >> 1 ^ (_CASTAGNOLI if value & 1 else 0)
-        table.append(value)
-    return tuple(table)
-
-
-_CRC_TABLE: Final = _crc_table()
-
-
-def crc32c(data: bytes) -> int:
-    """The CRC-32C (Castagnoli) of the bytes. Slow; blocks that GZ compresses are not checked."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
-    return crc ^ 0xFFFFFFFF
 
 
 def _any_between(rows: Sequence[bytes], begin: bytes, end: bytes | None) -> bool:

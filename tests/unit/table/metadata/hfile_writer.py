@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from penstock.table.hfile.reader import crc32c
+from penstock.table.hfile.crc32c import crc32c
 
 GZ, NONE, SNAPPY, LZ4 = 1, 2, 3, 4
 CHUNK_BYTES = 1000

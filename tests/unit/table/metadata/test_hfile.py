@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.proto.errors import CorruptFile, PenstockError, UnsupportedFeature
+from penstock.table.hfile.crc32c import crc32c
 from penstock.table.hfile.layout import LayoutError, hadoop_vint, parse_trailer, varint
-from penstock.table.hfile.reader import HFile, crc32c
+from penstock.table.hfile.reader import HFile
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
 from tests.unit.table.metadata.hfile_writer import GZ, LZ4, NONE, SNAPPY, write_hfile
 
