@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import UnsupportedFeature
 from penstock.proto.value_classes import dataclass
+from penstock.table.orc_tail import check_types, orc_tail
 
 _AVRO_SCHEMA: Final = b"orc.avro.schema"
 _MOST_ROWS: Final = 1 << 40
@@ -40,6 +41,7 @@ def orc_footer(source: pa.NativeFile, where: str) -> OrcFooter:
     from pyarrow.orc import ORCFile  # loads the library of ORC, which few tables need
 
     try:
+        check_types(orc_tail(source))
         file = ORCFile(source)
     except pa.ArrowNotImplementedError as error:
         raise UnsupportedFeature(
@@ -58,7 +60,8 @@ def orc_footer(source: pa.NativeFile, where: str) -> OrcFooter:
 
 
 def _decode_names(fields: Iterable[pa.Field]) -> None:
-    """Arrow decodes names only when they are used. UnicodeDecodeError for one that is not UTF-8."""
+    """Decodes every name, of nested fields too, which Arrow does only when it is used. UnicodeDecodeError for one that
+    is not UTF-8."""
     for field in fields:
         field.name  # noqa: B018 - it is decoded here
         _decode_names(field.type.field(place) for place in range(field.type.num_fields))

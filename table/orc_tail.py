@@ -1,4 +1,4 @@
-"""The end of an ORC file: the time zone of its writer, and the same end with other types of timestamps."""
+"""The end of an ORC file: its types, the time zone of its writer, and the same end with other types of timestamps."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from penstock.table.wire_message import WireMessage, read_exactly
 _TIMESTAMP: Final = b"\x08\x09"
 _TIMESTAMP_INSTANT: Final = b"\x08\x12"
 """Field 1 of a column's type, the first that writers write."""
-_NONE, _ZLIB, _SNAPPY, _LZO, _LZ4, _ZSTD = range(6)
+_NONE, _ZLIB, _SNAPPY, _LZO, _LZ4, _ZSTD, _BROTLI = range(7)
 _MOST_POSTSCRIPT_BYTES: Final = 240
 """Of the 255 that its length of one byte allows, so that a field can be added."""
 _MOST_FOOTER_BYTES: Final = 1 << 26
 _MOST_BLOCK_BYTES: Final = 1 << 23
+_MOST_LEVELS: Final = 128
+"""Of types inside of types. An Avro schema has at most 64, of which a map is two in Arrow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class OrcTail:
 
 
 def orc_tail(source: pa.NativeFile) -> OrcTail:
-    """The end of an open file. pa.ArrowInvalid for damage; OSError.
+    """The end of an open file. pa.ArrowInvalid for damage; pa.ArrowNotImplementedError for BROTLI; OSError.
 
     Postscript: 1 bytes of the footer, 2 compression, 3 bytes of a block.
     """
@@ -52,14 +54,36 @@ def orc_tail(source: pa.NativeFile) -> OrcTail:
     postscript = end[-1 - length : -1]
     numbers = {key: value for key, value in WireMessage(postscript).fields(0, length) if isinstance(value, int)}
     footer_bytes, codec = numbers.get(1, 0), numbers.get(2, _NONE)
-    if codec > _ZSTD:
-        raise pa.ArrowInvalid(f"compression {codec}, expected at most {_ZSTD}")
+    if codec == _BROTLI:
+        raise pa.ArrowNotImplementedError("compression BROTLI")
+    if codec > _BROTLI:
+        raise pa.ArrowInvalid(f"compression {codec}, expected at most {_BROTLI}")
     footer_at = size - 1 - length - footer_bytes
     if footer_at < 0 or footer_bytes > _MOST_FOOTER_BYTES:
         raise pa.ArrowInvalid(f"a footer of {footer_bytes} bytes")
     block_bytes = max(1, min(numbers.get(3, 1 << 18), _MOST_BLOCK_BYTES))
-    footer = _decompressed(read_exactly(source, footer_at, footer_bytes), codec, block_bytes)
+    footer = decompressed(read_exactly(source, footer_at, footer_bytes), codec, block_bytes)
     return OrcTail(postscript, footer_at, footer, codec, block_bytes)
+
+
+def check_types(tail: OrcTail) -> None:
+    """The types are a tree of at most `_MOST_LEVELS` levels, and each is after the one that contains it. Otherwise
+    pa.ArrowInvalid: the library of ORC follows them without a limit, and ends the process.
+
+    Footer: 4 a type. Type: 2 the numbers of the types that it contains.
+    """
+    message = WireMessage(tail.footer)
+    types = [kind for key, kind in message.fields(0, len(tail.footer)) if key == 4 and isinstance(kind, range)]
+    levels = [1, *[0] * len(types)]
+    for number, kind in enumerate(types):
+        for key, value in message.fields(kind.start, kind.stop):
+            contained = () if key != 2 else [value] if isinstance(value, int) else message.numbers(value)
+            for inner in contained:
+                if not number < inner < len(types) or levels[inner]:
+                    raise pa.ArrowInvalid(f"type {number} of {len(types)} contains type {inner}: they are no tree")
+                levels[inner] = levels[number] + 1
+                if levels[inner] > _MOST_LEVELS:
+                    raise pa.ArrowInvalid(f"types with more than {_MOST_LEVELS} levels")
 
 
 def writer_zones(source: pa.NativeFile, tail: OrcTail) -> Iterator[str]:
@@ -76,7 +100,7 @@ def writer_zones(source: pa.NativeFile, tail: OrcTail) -> Iterator[str]:
         stored_bytes += numbers.get(4, 0)
         if begin + numbers.get(4, 0) > tail.footer_at or stored_bytes > min(tail.footer_at, _MOST_FOOTER_BYTES):
             raise pa.ArrowInvalid(f"the footer of a stripe at {begin}, {stored_bytes} bytes of such footers")
-        footer = _decompressed(read_exactly(source, begin, numbers.get(4, 0)), tail.codec, tail.block_bytes)
+        footer = decompressed(read_exactly(source, begin, numbers.get(4, 0)), tail.codec, tail.block_bytes)
         footer_bytes += len(footer)
         if footer_bytes > _MOST_FOOTER_BYTES:
             raise pa.ArrowInvalid(f"footers of stripes of more than {_MOST_FOOTER_BYTES} bytes")
@@ -90,16 +114,27 @@ def tail_of_instants(tail: OrcTail) -> bytes:
     for key, kind in message.fields(0, len(footer)):
         if key == 4 and isinstance(kind, range) and footer[kind.start : kind.start + 2] == _TIMESTAMP:
             footer[kind.start : kind.start + 2] = _TIMESTAMP_INSTANT
-    stored = bytes(footer)
-    if tail.codec != _NONE:  # blocks that are stored as they are
-        size = tail.block_bytes
-        blocks = [stored[begin : begin + size] for begin in range(0, len(stored), size)]
-        stored = b"".join((len(block) << 1 | 1).to_bytes(3, "little") + block for block in blocks)
-    postscript = tail.postscript + b"\x08" + _varint(len(stored))  # the last value of a field counts
+    return tail_with(bytes(footer), tail)
+
+
+def tail_with(footer: bytes, tail: OrcTail) -> bytes:
+    """Another footer, and the postscript with its length."""
+    stored = stored_blocks(footer, tail)
+    postscript = tail.postscript + b"\x08" + varint(len(stored))  # the last value of a field counts
     return stored + postscript + bytes([len(postscript)])
 
 
-def _varint(number: int) -> bytes:
+def stored_blocks(data: bytes, tail: OrcTail) -> bytes:
+    """The bytes as blocks that are not compressed."""
+    if tail.codec == _NONE:
+        return data
+    size = tail.block_bytes
+    blocks = [data[begin : begin + size] for begin in range(0, len(data), size)]
+    return b"".join((len(block) << 1 | 1).to_bytes(3, "little") + block for block in blocks)
+
+
+def varint(number: int) -> bytes:
+    """A number as protobuf stores it."""
     groups = []
     while number > 127:
         groups.append(number & 127 | 128)
@@ -107,8 +142,9 @@ def _varint(number: int) -> bytes:
     return bytes([*groups, number])
 
 
-def _decompressed(stored: bytes, codec: int, block_bytes: int) -> bytes:
-    """Blocks after their headers of three bytes: twice the length, and 1 more for a block that is stored as it is."""
+def decompressed(stored: bytes, codec: int, block_bytes: int) -> bytes:
+    """Blocks after their headers of three bytes: twice the length, and 1 more for a block that is stored as it is.
+    pa.ArrowInvalid for damage, and for more than 64 MiB."""
     if codec == _NONE:
         return stored
     blocks, place, size = [], 0, 0
@@ -127,12 +163,19 @@ def _decompressed(stored: bytes, codec: int, block_bytes: int) -> bytes:
 
 def _block(block: bytes, codec: int, most: int) -> bytes:
     if codec == _ZLIB:
+        stream = zlib.decompressobj(-zlib.MAX_WBITS)
         try:
-            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(block, most)
+            data = stream.decompress(block, most)
         except zlib.error as error:
             raise pa.ArrowInvalid(str(error)) from error
+        if not stream.eof:  # the library of ORC may read more of it
+            raise pa.ArrowInvalid(f"a block that does not end within {most} bytes")
+        return data
     if codec == _LZO:
         return lzo_decompressed(block, most)
     if codec == _ZSTD:
-        return bytes(pa.CompressedInputStream(pa.BufferReader(block), "zstd").read(most))
+        data = bytes(pa.CompressedInputStream(pa.BufferReader(block), "zstd").read(most + 1))
+        if len(data) > most:
+            raise pa.ArrowInvalid(f"a block of more than {most} bytes")
+        return data
     return snappy_decompressed(block, most) if codec == _SNAPPY else lz4_decompressed(block, most)

@@ -40,6 +40,13 @@ class WireMessage:
             yield tag >> 3, range(place, place + size)
             place += size
 
+    def numbers(self, packed: range) -> Iterator[int]:
+        """The integers of a packed field."""
+        place = packed.start
+        while place < packed.stop:
+            value, place = self._number(place, packed.stop)
+            yield value
+
     def _number(self, place: int, end: int) -> tuple[int, int]:
         """The varint at a position, and the position after it."""
         value = 0

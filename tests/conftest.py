@@ -19,9 +19,9 @@ from tools.run_suites import not_collected
 
 dictionary_text.LEAST_ROWS = 0
 """Small tables of tests are read with encoded text too. Processes that tests start have the default."""
-settings.register_profile("no_deadline", deadline=None)
+settings.register_profile("suites", deadline=None, max_examples=50)
 """A test that depends on the speed of the machine is wrong, so deadlines are off."""
-settings.load_profile("no_deadline")
+settings.load_profile("suites")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,8 +1,7 @@
-"""CRC-32C (Castagnoli) of the chunks of a block, by arrays.
+"""CRC-32C (Castagnoli) of each chunk of a block, by arrays, in memory of a few MiB.
 
-A CRC is linear over XOR, and zeros before the content leave a register of 0 as it is. So equal pieces of many chunks
-advance together, byte by byte, and the registers of neighbours are joined in pairs: that of the left one after as many
-zeros as the right one has bytes, XOR that of the right one.
+A CRC is linear over XOR. So equal pieces of many chunks advance together, byte by byte, and the registers of neighbours
+are joined in pairs: that of the left one after as many zeros as the right one has bytes, XOR that of the right one.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ _POLYNOMIAL: Final = 0x82F63B78
 _STRIDE: Final = 64
 """Bytes that a register covers before it is joined with others."""
 _LEVELS: Final = 14
+"""How often registers of a piece are joined in pairs."""
 _PIECE: Final = _STRIDE << _LEVELS
 """Bytes of a chunk that are held at once."""
 
@@ -30,7 +30,7 @@ def crc32c(data: bytes) -> int:
 
 
 def crc32c_of_chunks(data: bytes, step: int) -> _Registers:
-    """The CRC-32C of each `step` bytes, and of the rest."""
+    """The CRC-32C of each `step` bytes (at least 1); the last chunk may be shorter."""
     whole, content = len(data) // step, np.frombuffer(data, np.uint8)
     chunks = content[: whole * step].reshape(whole, step)
     at_once = max(1, _PIECE // step)
@@ -41,6 +41,7 @@ def crc32c_of_chunks(data: bytes, step: int) -> _Registers:
 
 
 def _sums(chunks: _Bytes) -> _Registers:
+    """The CRC-32C of each row."""
     count, length = chunks.shape
     if length <= _STRIDE:
         return ~_advanced(np.full(count, 0xFFFFFFFF, np.uint32), chunks)
@@ -57,7 +58,7 @@ def _sums(chunks: _Bytes) -> _Registers:
 
 
 def _joined(chunks: _Bytes) -> _Registers:
-    """The register of each chunk, from 0 on."""
+    """The register of each row, from 0 on, which zeros before a row leave as it is."""
     count, length = chunks.shape
     strides = 1 << (-(-length // _STRIDE) - 1).bit_length()
     padded = np.zeros((count, strides * _STRIDE), np.uint8)

@@ -17,6 +17,7 @@ HOSTILE = (0, 1, -1, 127, 128, 255, 2**15, 2**16 - 1, 2**31 - 1, -(2**31), 2**31
 _TEXT = frozenset({"schema", "schema_history", "manifest", "properties"})
 _PARQUET = frozenset({"parquet", "history"})
 _LOGS = frozenset({"log", "archive"})
+_BY_PARTS = {"lance": lance_mutation.mutated_part, "orc": orc_mutation.mutated_part}
 _LARGEST = 4
 
 
@@ -36,9 +37,8 @@ def _structured(kind: str, data: bytes, others: Sequence[Member], rng: random.Ra
             return thrift_tree.mutated_footer(data, rng) if rng.random() < 0.7 else page_header(data, rng)
         if kind in _LOGS:
             return _resealed_block(data, others, rng)
-        if kind in ("lance", "orc"):
-            parts = lance_mutation if kind == "lance" else orc_mutation
-            return parts.mutated_part(data, lambda part: _blind("", part, others, rng), rng)
+        if kind in _BY_PARTS:
+            return _BY_PARTS[kind](data, lambda part: _blind("", part, others, rng), rng)
         if kind == "hfile":
             return _resealed_hfile_block(data, rng)
     except (

@@ -1,4 +1,4 @@
-"""Changes fold to the state at every data instant of every golden table that is still readable."""
+"""Changes fold to the states of golden tables that are still readable: to every one of each table in `make long`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import pathlib
 import random
 import re
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
@@ -188,10 +189,9 @@ def begin_of(name: str, key: str) -> str:
 
 @pytest.mark.exhaustive
 def test_changes_lead_to_the_newest_state(golden: Golden) -> None:
-    """The newest state of every second golden table: from the start, or from the first state whose files all exist.
-    `make long` has every state of each."""
+    """The newest state of half of the golden tables: from the start, or from the first state whose files all exist."""
     compared = 0
-    for name in sorted(golden.names())[::2]:
+    for name in (name for name in golden.names() if zlib.crc32(name.encode()) % 2):
         path = golden.table(name)
         keys = data_keys(path)
         begins = [begin_of(name, keys[-1]), *keys[:-1]] if keys else []

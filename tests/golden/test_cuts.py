@@ -139,14 +139,14 @@ def test_rows_at_a_position_are_those_of_each_group_at_or_before_the_instant(gol
             expected = {group: result for group, result in after.items() if group in place.first}
             expected |= {group: result for group, result in before.items() if group not in place.first}
             assert by_group(path, Incremental(EARLIEST, place.at)) == expected, f"{name} {place}"
-            checked += 1
-    assert checked > 15
+            checked += bool(before)
+    assert checked > 8
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("part", range(6))
 def test_rows_of_ranges_that_end_or_start_inside(golden: Golden, part: int) -> None:
-    checked = clustered = 0
+    checked = 0
     for name in sorted(golden.names())[part::6]:
         path = golden.table(name)
         for place in sampled(path, 2):
@@ -173,7 +173,6 @@ def test_rows_of_ranges_that_end_or_start_inside(golden: Golden, part: int) -> N
                 continue
             assert as_multiset(rows_read) == as_multiset(left), f"{name} {place}: from it on"
             checked += 1
-            clustered += len(left) < len(whole)
     assert checked > 15
 
 

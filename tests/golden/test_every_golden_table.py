@@ -6,6 +6,7 @@ import itertools
 import operator
 import pathlib
 import shutil
+import zlib
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -79,8 +80,9 @@ def test_entry(golden: Golden, entry: Entry) -> None:
         return
     plan = plan_of(golden.table(entry.case), entry.query, columns_by_name=entry.columns_by_name)
     expected = expected_rows(golden, entry)
-    decoders = (True, False) if any(split.logs for split in plan.splits) else (True,)  # of records of logs
-    for compiled in decoders:
+    with_logs = any(split.logs or split.ancestry for split in plan.splits)
+    # without kernels, base files alone are checked and read for a quarter of the entries
+    for compiled in (True, False) if with_logs or zlib.crc32(str(entry).encode()) % 4 == 0 else (True,):
         assert difference(rows_of_plan(plan, ReadOptions(compiled=compiled)), expected) == "", compiled
 
 

@@ -183,7 +183,7 @@ WITH_STATISTICS_OF_LOGS = ("A_mdt_all_v9_h120", "B_v8_colstats_mor", "B_v9_colst
 
 
 def around_bounds(batch: pa.RecordBatch) -> list[str]:
-    """Filters around the lowest and highest values of integers, decimals, dates and timestamps."""
+    """Filters around the lowest and the highest value of integers, decimals, dates and timestamps."""
     filters = []
     for field in batch.schema:
         tests = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp)

@@ -236,7 +236,7 @@ def lowest(spans_left: list[EventTimeSpan]) -> int | None:
     return min((span.low_us for span in spans_left if span.low_us is not None), default=2**62) - 1
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(steps)
 def test_watermark_of_any_history_is_below_all_that_is_not_finished(actions: list[tuple[Any, ...]]) -> None:
     core, member, sequence = timed_core(), None, 0

@@ -114,7 +114,7 @@ class History:
         self.granted.clear()
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(steps | contested)
 def test_assignments_keep_the_order_of_lanes_and_reshaped_partitions(actions: list[tuple[Any, ...]]) -> None:
     """No split is held while an earlier split of its lane or reshaped partition is open at another reader."""
@@ -138,7 +138,7 @@ def test_assignments_keep_the_order_of_lanes_and_reshaped_partitions(actions: li
                         assert not (related and is_open), (one.plan_id, index, older.plan_id, other)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(steps)
 def test_group_can_always_progress(actions: list[tuple[Any, ...]]) -> None:
     """A single reader that joins after all others left gets every remaining split."""
@@ -154,7 +154,7 @@ def test_group_can_always_progress(actions: list[tuple[Any, ...]]) -> None:
     assert [place[0] for place in chosen] == sorted((place[0] for place in chosen), key=list(group.rounds).index)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(steps)
 def test_compacted_log_gives_an_equal_state(actions: list[tuple[Any, ...]]) -> None:
     history = History()

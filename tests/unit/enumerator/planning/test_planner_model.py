@@ -38,7 +38,7 @@ def stamped_tables(draw: st.DrawFn) -> ModelTable:
 
 
 @given(stamped_tables(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_range_is_exact_after_services_that_stamp_rows(model: ModelTable, data: st.DataObject) -> None:
     assert Counter(model.tokens(model.plan(Snapshot()))) == model.expected(None)
     marks = [0, *model.keys()]
@@ -48,7 +48,7 @@ def test_range_is_exact_after_services_that_stamp_rows(model: ModelTable, data: 
 
 
 @given(stamped_tables(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_range_is_exact_or_expired_if_the_origin_of_stamped_rows_was_cleaned(
     model: ModelTable, data: st.DataObject
 ) -> None:
@@ -66,13 +66,13 @@ def test_range_is_exact_or_expired_if_the_origin_of_stamped_rows_was_cleaned(
 
 
 @given(tables())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_snapshot_holds_every_committed_token_once(model: ModelTable) -> None:
     assert Counter(model.tokens(model.plan(Snapshot()))) == model.expected(None)
 
 
 @given(tables(), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_range_holds_exactly_its_tokens_as_of_its_end(model: ModelTable, data: st.DataObject) -> None:
     marks = [0, *model.keys()]
     after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))
@@ -81,7 +81,7 @@ def test_range_holds_exactly_its_tokens_as_of_its_end(model: ModelTable, data: s
 
 
 @given(tables(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_adjacent_ranges_hold_the_same_as_one_range(model: ModelTable, data: st.DataObject) -> None:
     marks = [0, *model.keys()]
     first, middle, last = sorted(data.draw(st.sampled_from(marks)) for _ in range(3))
@@ -92,7 +92,7 @@ def test_adjacent_ranges_hold_the_same_as_one_range(model: ModelTable, data: st.
 
 
 @given(tables(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_cleaned_and_archived_tables_give_the_same_rows_or_an_error(model: ModelTable, data: st.DataObject) -> None:
     """The cleaner removes superseded slices; its metadata and their commits may be archived."""
     model.archive(data.draw(st.integers(0, len(model.instants))))
@@ -112,7 +112,7 @@ def test_cleaned_and_archived_tables_give_the_same_rows_or_an_error(model: Model
 
 
 @given(tables(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_archival_changes_no_answer(model: ModelTable, data: st.DataObject) -> None:
     """Every range and every time, while all files exist except those that archival requires to be cleaned."""
     marks = [0, 50, *sorted(model.order_key(d) for d in model.instants if d.completed is not None)]
@@ -133,7 +133,7 @@ def test_archival_changes_no_answer(model: ModelTable, data: st.DataObject) -> N
 
 
 @given(tables(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_truncated_archive_never_gives_fewer_rows(model: ModelTable, data: st.DataObject) -> None:
     """The lost instants completed before the others: on layout 2 no remaining file shows otherwise."""
     marks = [0, 50, *sorted(model.order_key(d) for d in model.instants if d.completed is not None)]
@@ -156,7 +156,7 @@ def test_truncated_archive_never_gives_fewer_rows(model: ModelTable, data: st.Da
 
 
 @given(tables(), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_time_travel_after_a_clean_gives_the_same_rows_or_an_error(model: ModelTable, data: st.DataObject) -> None:
     query = SnapshotAsOf(InstantTime(text(data.draw(st.integers(100, model.tick)))))
     before = Counter(model.tokens(model.plan(query)))
@@ -174,14 +174,14 @@ def test_time_travel_after_a_clean_gives_the_same_rows_or_an_error(model: ModelT
 
 
 @given(tables())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_same_state_gives_the_same_plan(model: ModelTable) -> None:
     for query in (Snapshot(), ReadOptimized(), Incremental()):
         assert model.plan(query) == model.plan(query)
 
 
 @given(tables(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_splits_are_in_commit_order_with_unique_ids(model: ModelTable, data: st.DataObject) -> None:
     marks = [0, *model.keys()]
     after, upto = sorted((data.draw(st.sampled_from(marks)), data.draw(st.sampled_from(marks))))

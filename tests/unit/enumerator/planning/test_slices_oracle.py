@@ -106,7 +106,7 @@ NAMES = st.one_of(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(NAMES.filter(lambda name: not name.endswith("_hudiext")))
 @example("f-0_0-1-1_٣.parquet")
 @example("f-0_0-1-1_001.parquet\n")
@@ -202,7 +202,7 @@ def groups(draw: st.DrawFn) -> tuple[list[DataFile], set[str], CommittedInstants
     )
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(groups(), st.sampled_from([None, *INSTANTS]), st.booleans())
 def test_slices_and_views_are_those_of_the_model(
     group: tuple[list[DataFile], set[str], CommittedInstants], end: str | None, by_order: bool
@@ -268,7 +268,7 @@ def test_id_is_the_digest_of_its_parts(
 PATHS = st.lists(st.sampled_from([*HOSTILE, "/", "/", "..", "./", "s3:/", ":", "x" * 4000]), max_size=7).map("".join)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(PATHS)
 def test_path_is_allowed_as_in_the_model(path: str) -> None:
     parts = path.split("/")

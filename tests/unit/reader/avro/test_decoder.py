@@ -180,7 +180,7 @@ def names(schema: RecordSchema) -> list[str]:
     return [field.name for field in schema.fields]
 
 
-_MANY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_MANY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @_MANY

@@ -85,7 +85,7 @@ UPSERT = st.tuples(KEYS, st.integers(0, 99), st.none() | st.integers(-2, 3))
 
 
 @pytest.mark.thorough
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     base=st.lists(UPSERT, max_size=8),
     commits=st.lists(
@@ -141,7 +141,7 @@ def merged(folder: ChangeFolder, bottom: SliceFiles, logs: Sequence[FileRef], or
     return result.rows()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     base=st.lists(UPSERT, max_size=10),
     fates=st.lists(st.sampled_from(["stay", "stay", "update", "delete"]), min_size=10, max_size=10),

@@ -159,7 +159,7 @@ def same(actual: Any, expected: Any) -> bool:
     return type(actual) is type(expected) and actual == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.lists(TYPES, min_size=1, max_size=3), st.sampled_from(ImageStyle))
 def test_texts_parse_to_the_values(data: st.DataObject, types: list[AvroType], style: ImageStyle) -> None:
     record = RecordSchema("row", record_of(types), "")

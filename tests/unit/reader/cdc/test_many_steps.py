@@ -131,7 +131,7 @@ def commit_of(*upserts: Any, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.thorough
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     base=st.lists(ROW, max_size=7),
     commits=st.lists(COMMIT, min_size=1, max_size=6),
@@ -183,7 +183,7 @@ LOGGED = {
 }
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     updates=st.lists(st.lists(KEYS, min_size=1, max_size=4, unique=True), min_size=1, max_size=5),
     mode=st.sampled_from(sorted(LOGGED)),

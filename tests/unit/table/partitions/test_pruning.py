@@ -55,7 +55,7 @@ def keeps(partition: str, fields: tuple[str, ...], where: str) -> bool:
     return evaluate(parse_predicate(where, SCHEMA), pa.RecordBatch.from_pylist(rows, SCHEMA)).true_count > 0
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(FILTERS, st.sampled_from(SEGMENTS), st.sampled_from(SEGMENTS[1:]), st.booleans())
 def test_no_partition_with_a_kept_row_is_ruled_out_nor_the_way_to_it(
     where: str, first: str, second: str, hive: bool
