@@ -33,7 +33,7 @@ _NAMES = {
     "properties": re.compile(r"(?:.*/)?hoodie\.properties"),
     "parquet": re.compile(r"(?!.*\.hoodie/).*\.parquet"),
     "lance": re.compile(r".*\.lance"),
-    "orc": re.compile(r"(?!.*/\.source/).*\.orc"),  # those of sources have no schema of Avro
+    "orc": re.compile(r"(?!\.source/).*\.orc"),  # those of sources have no schema of Avro
 }
 
 
