@@ -13,7 +13,7 @@ from penstock.proto.model.queries import PlanRequest, Query
 from penstock.reader.read_split import read_split
 from penstock.table.hudi_table import HudiTable
 
-_SINGLES: Final = 10
+_SINGLES: Final = 5
 """About so many keys of a table are read alone."""
 
 Rows = list[tuple[str, str]]
