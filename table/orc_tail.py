@@ -22,7 +22,7 @@ _MOST_POSTSCRIPT_BYTES: Final = 240
 _MOST_FOOTER_BYTES: Final = 1 << 26
 _MOST_BLOCK_BYTES: Final = 1 << 23
 _MOST_LEVELS: Final = 128
-"""Of types inside of types. An Avro schema has at most 64, of which a map is two in Arrow."""
+"""Of types inside of types: twice as many as a schema of Avro may have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ class WireMessage:
         """The fields between two positions: (number, integer or positions of bytes)."""
         while place < end:
             tag, place = self._number(place, end)
+            if tag >> 32:  # libraries of protobuf drop the bits above, and so see another field
+                raise pa.ArrowInvalid(f"a descriptor with tag {tag}")
             kind = tag & 7
             if kind == 0:
                 value, place = self._number(place, end)

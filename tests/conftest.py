@@ -20,7 +20,8 @@ from tools.run_suites import not_collected
 dictionary_text.LEAST_ROWS = 0
 """Small tables of tests are read with encoded text too. Processes that tests start have the default."""
 settings.register_profile("suites", deadline=None, max_examples=50)
-"""A test that depends on the speed of the machine is wrong, so deadlines are off."""
+"""A test that depends on the speed of the machine is wrong, so deadlines are off. Property tests without a number of
+their own have 50 examples."""
 settings.load_profile("suites")
 
 

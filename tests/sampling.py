@@ -25,7 +25,7 @@ def mark_exhaustive(items: Sequence[pytest.Item]) -> None:
         raise pytest.UsageError(f"ids that differ in each process, so that no sample is stable: {changing[:3]}")
     for item in items:
         if item.get_closest_marker("long"):
-            continue  # neither has it
+            continue  # it is in neither
         functions[item.nodeid.partition("[")[0]].append(item)
     for parameter_sets in functions.values():
         marker = parameter_sets[0].get_closest_marker("sampled")

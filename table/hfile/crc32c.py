@@ -24,11 +24,6 @@ _Registers = NDArray[np.uint32]
 _Bytes = NDArray[np.uint8]
 
 
-def crc32c(data: bytes) -> int:
-    """The CRC-32C of the bytes."""
-    return int(crc32c_of_chunks(data, len(data))[0]) if data else 0
-
-
 def crc32c_of_chunks(data: bytes, step: int) -> _Registers:
     """The CRC-32C of each `step` bytes (at least 1); the last chunk may be shorter."""
     whole, content = len(data) // step, np.frombuffer(data, np.uint8)

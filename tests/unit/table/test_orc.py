@@ -35,9 +35,7 @@ MAP = pa.map_(pa.string(), pa.struct({"some-name": pa.int64()}))
         pa.table({"some-name": [1]}),
         pa.table({"s": [{"some-name": 1}]}),
         pa.table({"l": [[{"some-name": 1}]]}),
-        pa.table(
-            {"m": pa.array([[("k", {"some-name": 1})]], pa.map_(pa.string(), pa.struct({"some-name": pa.int64()})))}
-        ),
+        pa.table({"m": pa.array([[("k", {"some-name": 1})]], MAP)}),
     ],
 )
 def test_name_that_is_not_utf_8_is_damage(table: pa.Table) -> None:
@@ -51,17 +49,16 @@ def test_name_that_is_not_utf_8_is_damage(table: pa.Table) -> None:
         orc_footer(pa.BufferReader(data.replace(b"some-name", b"\xffome-name")), "base file f.orc of table t")
 
 
-def with_types(*types: bytes) -> bytes:
-    """A file with these types, which no column of its stripes has."""
+def with_types(*types: bytes, tag: bytes = b"\x22") -> bytes:
+    """A file with these types, which no column of its stripes has. `tag`: of each of them."""
     sink = pa.BufferOutputStream()
     orc.write_table(pa.table({"id": [1]}), sink)
     data = sink.getvalue().to_pybytes()
     tail = orc_tail(pa.BufferReader(data))
     message = WireMessage(tail.footer)
-    begins = [
-        kind.start - 2 for key, kind in message.fields(0, len(tail.footer)) if key == 4 and isinstance(kind, range)
-    ]
-    footer = tail.footer[: begins[0]] + b"".join(b"\x22" + varint(len(kind)) + kind for kind in types)
+    fields = message.fields(0, len(tail.footer))
+    begin = next(kind.start - 2 for key, kind in fields if key == 4 and isinstance(kind, range))
+    footer = tail.footer[:begin] + b"".join(tag + varint(len(kind)) + kind for kind in types)
     return data[: tail.footer_at] + tail_with(footer, tail)
 
 
@@ -99,3 +96,11 @@ def test_types_are_a_tree_of_few_levels(types: list[bytes], readable: bool) -> N
         return
     with pytest.raises(pa.ArrowInvalid, match=r"levels|no tree"):
         orc_footer(source, "base file f.orc of table t")
+
+
+@pytest.mark.parametrize("tag", [b"\xa2\x80\x80\x80\x00", varint(0x22 + (1 << 32)), varint(0x22 + (1 << 35))])
+def test_tag_of_more_than_32_bits_hides_no_type(tag: bytes) -> None:
+    """The library of ORC reads the lowest 32 bits of a tag."""
+    deep = [of(STRUCT, 1), *(of(LIST, place) for place in range(2, 200)), of(LONG)]
+    with pytest.raises(pa.ArrowInvalid, match=r"levels|tag"):
+        orc_footer(pa.BufferReader(with_types(*deep, tag=tag)), "base file f.orc of table t")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from penstock.table.hfile.crc32c import crc32c
+from penstock.table.hfile.crc32c import crc32c_of_chunks
 
 GZ, NONE, SNAPPY, LZ4 = 1, 2, 3, 4
 CHUNK_BYTES = 1000
@@ -48,6 +48,11 @@ def hadoop_compressed(data: bytes, codec: int) -> bytes:
             chunk = arrow.compress(part[start : start + CHUNK_BYTES], asbytes=True)
             out += struct.pack(">i", len(chunk)) + chunk
     return out
+
+
+def crc32c(data: bytes) -> int:
+    """The CRC-32C of the bytes."""
+    return int(crc32c_of_chunks(data, len(data))[0])
 
 
 def _block(magic: bytes, data: bytes, codec: int, checksum: int) -> bytes:

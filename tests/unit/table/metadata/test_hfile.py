@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.proto.errors import CorruptFile, PenstockError, UnsupportedFeature
-from penstock.table.hfile.crc32c import crc32c
 from penstock.table.hfile.layout import LayoutError, hadoop_vint, parse_trailer, varint
 from penstock.table.hfile.reader import HFile
 from penstock.table.log.blocks import BlockKind, LogBlock, read_blocks
-from tests.unit.table.metadata.hfile_writer import GZ, LZ4, NONE, SNAPPY, write_hfile
+from tests.unit.table.metadata.hfile_writer import GZ, LZ4, NONE, SNAPPY, crc32c, write_hfile
 
 
 class Golden(Protocol):
@@ -149,8 +148,7 @@ def test_bit_that_flipped_is_found() -> None:
                 list(opened(changed(data, at, bytes([data[at] ^ 4]))).scan())
 
 
-def test_crc32c() -> None:
-    assert crc32c(b"123456789") == 0xE3069283
+def test_block_with_another_crc_32c_is_damage() -> None:
     data = bytearray(write_hfile(rows_of(3), codec=NONE, checksum=1))
     end = struct.unpack_from(">i", data, 29)[0]
     data[24] = 2
