@@ -13,7 +13,7 @@ from penstock.proto.model.queries import PlanRequest, Query
 from penstock.reader.read_split import read_split
 from penstock.table.hudi_table import HudiTable
 
-_SINGLES: Final = 5
+_SINGLES: Final = 3
 """About so many keys of a table are read alone."""
 
 Rows = list[tuple[str, str]]
@@ -42,15 +42,17 @@ def rows_of(pruned: PrunedPlan) -> Rows:
 
 
 def reads_by_key(table: HudiTable, query: Query, absent: Iterable[str], key_column: str = "") -> KeyReads:
-    """Reads some keys of the table, `absent` keys, and lists of all. `key_column`: the column that is the key."""
+    """Reads some keys of the table, `absent` keys, and lists of all, by the meta column; a third of the single keys and
+    all lists by `key_column`, the column that is the key."""
     whole = pruned_plan(table, "t", PlanRequest(table="t", query=query))
     everything = rows_of(whole)
     reads = KeyReads(groups=len(whole.plan.splits))
     keys = sorted({key for key, _ in everything} | set(absent))
     singles = sorted({*keys[:: max(1, len(keys) // _SINGLES)], *absent})
     lists = [tuple(keys[:3]), tuple(keys[1::4]), tuple(keys)]
-    for column in filter(None, ("_hoodie_record_key", key_column)):
-        for some in filter(None, [*((key,) for key in singles), *lists]):
+    reads_of = {"_hoodie_record_key": singles} | ({key_column: singles[::3]} if key_column else {})
+    for column, alone in reads_of.items():
+        for some in filter(None, [*((key,) for key in alone), *lists]):
             where = f"{column} IN ({', '.join(map(_quoted, some))})"
             read = pruned_plan(table, "t", PlanRequest(table="t", query=query, where=where, record_index=True))
             if rows_of(read) != [row for row in everything if row[0] in some]:

@@ -2,7 +2,8 @@
 
 A test function with many parameter sets keeps a few of them in the sample, chosen by the hash of their ids, so that the
 choice changes neither with the order nor with other parameter sets. The others get the marker `exhaustive`. The marker
-`sampled(n)` gives a function another number.
+`sampled(n)` gives a function another number; `sampled(n, rest=m)` leaves m of the others to `make test-all`, and all
+beyond them to `make long`: parameter sets of minutes each, of which a few show what they are for.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PARAMETER_SETS: Final = 2
 
 
 def mark_exhaustive(items: Sequence[pytest.Item]) -> None:
-    """Marks the parameter sets outside the sample of their function `exhaustive`."""
+    """Marks the parameter sets outside the sample of their function `exhaustive`, those beyond `rest` also `long`."""
     functions: dict[str, list[pytest.Item]] = defaultdict(list)
     if changing := [item.nodeid for item in items if " object at 0x" in item.nodeid]:
         raise pytest.UsageError(f"ids that differ in each process, so that no sample is stable: {changing[:3]}")
@@ -30,8 +31,11 @@ def mark_exhaustive(items: Sequence[pytest.Item]) -> None:
     for parameter_sets in functions.values():
         marker = parameter_sets[0].get_closest_marker("sampled")
         size = marker.args[0] if marker else PARAMETER_SETS
-        for item in sorted(parameter_sets, key=_hash)[size:]:
+        others = sorted(parameter_sets, key=_hash)[size:]
+        for item in others:
             item.add_marker(pytest.mark.exhaustive)
+        for item in others[marker.kwargs["rest"] :] if marker and "rest" in marker.kwargs else ():
+            item.add_marker(pytest.mark.long)
 
 
 def _hash(item: pytest.Item) -> int:

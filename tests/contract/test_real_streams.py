@@ -100,6 +100,7 @@ def read_batch_plan(enumerator: Enumerator, scope: StreamScope, batch: NextBatch
     return read_plan(enumerator, request)
 
 
+@pytest.mark.sampled(2, rest=18)
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("start", [StartSnapshot(), StartLatest(), StartAfter(EARLIEST)])
 @pytest.mark.parametrize("query", [Incremental(), Changes(ChangeFormat.ROWS)])

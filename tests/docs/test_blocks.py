@@ -40,12 +40,7 @@ def followed_pages(*, with_ray: bool) -> Iterator[Any]:
             needs_spark = any(block.needs_spark for block in page_blocks)
             marks = [pytest.mark.spark, pytest.mark.timeout(900)] if needs_spark else []
             if with_ray:
-                marks = [
-                    pytest.mark.exhaustive,
-                    pytest.mark.ray,
-                    pytest.mark.timeout(600),
-                    pytest.mark.filterwarnings("default"),
-                ]
+                marks = [pytest.mark.ray, pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
             yield pytest.param(page_blocks, id=page, marks=marks)
 
 

@@ -43,7 +43,7 @@ NO_ROWS = 2
 """Queries without rows."""
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(6, rest=30)
 @pytest.mark.parametrize(("case", "options"), QUERIES, ids=[f"{case}-{'-'.join(o.values())}" for case, o in QUERIES])
 def test_rows_equal_penstock_read(golden: GoldenTables, engine: Engine, case: str, options: dict[str, Any]) -> None:
     table = golden.table(case)

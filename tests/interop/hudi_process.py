@@ -37,6 +37,7 @@ JAVA_CLIENT = "org.apache.hudi:hudi-java-client:1.2.0"
 """
 
 NEWEST = "1.2.0"
+OLD = "0.15.0"
 CACHE = REPOSITORY / ".cache" / "hudi"
 
 

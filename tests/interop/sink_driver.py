@@ -61,7 +61,7 @@ def session(request: Request) -> SparkSession:
     settings = {
         "spark.jars": request["jars"],
         "spark.driver.extraJavaOptions": small,
-        "spark.executor.extraJavaOptions": small,
+        "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", small),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",

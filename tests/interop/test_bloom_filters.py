@@ -56,6 +56,7 @@ def each_filter_is_in_the_group_of_its_key(path: pathlib.Path) -> bool:
     return bool(every) and set().union(*found) == every and len(metadata.visible(BLOOM_FILTERS)) > 1
 
 
+@pytest.mark.sampled(0, rest=2)
 @pytest.mark.parametrize(
     ("version", "kind", "more"),
     [

@@ -4,7 +4,6 @@ the archive, and goes on with the table: its cleans begin where Penstock's ended
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +17,6 @@ from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
 from penstock.table.hudi_table import open_table
 from tests.interop.hudi_options import COMPACTS, hudis_options
-from tests.interop.hudi_process import running
 from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, rows_of, table_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800)]
@@ -96,13 +94,6 @@ class Lake:
     def last_clean(self) -> Any:
         table = open_table(str(self.path))
         return table.clean(table.timeline().completed_cleans[-1])
-
-
-@pytest.fixture(scope="module")
-def old_hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A process of Hudi 0.15.0."""
-    with running("0.15.0", tmp_path_factory.mktemp("old-hudi")) as peer:
-        yield peer
 
 
 def lake_of(hudi: Any, folder: pathlib.Path, version: int, kind: str) -> Lake:

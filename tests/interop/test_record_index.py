@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -33,15 +32,6 @@ INDEX = {
     "hoodie.metadata.compact.max.delta.commits": "4",
     "hoodie.table.timeline.timezone": "UTC",
 }
-
-
-@pytest.fixture(scope="module")
-def old_hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A process of release 0.15.0."""
-    from tests.interop.hudi_process import running
-
-    with running("0.15.0", tmp_path_factory.mktemp("old_hudi")) as peer:
-        yield peer
 
 
 @pytest.fixture(autouse=True)

@@ -61,14 +61,14 @@ def merged(*writes: list[Row]) -> list[Row]:
     return sorted(rows.values())
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, rest=2)
 @pytest.mark.parametrize(
     ("version", "kind", "index"),
     [
         (9, "merge_on_read", "bucket"),
         (6, "merge_on_read", "simple"),
-        pytest.param(9, "copy_on_write", "simple", marks=pytest.mark.exhaustive),
-        pytest.param(6, "copy_on_write", "simple", marks=pytest.mark.exhaustive),
+        (9, "copy_on_write", "simple"),
+        (6, "copy_on_write", "simple"),
     ],
 )
 def test_each_restores_what_both_wrote(hudi: Any, tmp_path: pathlib.Path, version: int, kind: str, index: str) -> None:

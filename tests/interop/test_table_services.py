@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pathlib
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -16,13 +15,10 @@ from penstock.engine.write.create import create_table
 from penstock.engine.write.write import write
 from tests.golden.rows import difference
 from tests.interop.hudi_options import hudis_options, service_call
-from tests.interop.hudi_process import running
 from tests.interop.mixed.writers import SERVICES
 from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, rows_of, table_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
-
-OLD = "0.15.0"
 
 
 class Serviced:
@@ -101,13 +97,6 @@ class Serviced:
     def _check_rows(hudis: pa.Table, ours: pa.Table, what: str) -> None:
         """All columns, the names of files too."""
         assert difference(hudis, ours) == "", what
-
-
-@pytest.fixture(scope="module")
-def old_hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A process of the older release."""
-    with running(OLD, tmp_path_factory.mktemp("old-hudi")) as peer:
-        yield peer
 
 
 def play_compactions(lake: Serviced) -> None:

@@ -4,7 +4,6 @@ Hudi goes on with the table, and together they lead to its rows."""
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,6 @@ from penstock.engine.write.write import write
 from tests.golden.changes import folded, state_of
 from tests.interop.history_changes import decoded, lost_fields, read_changes
 from tests.interop.hudi_options import COMPACTS, hudis_options
-from tests.interop.hudi_process import running
 from tests.interop.test_writes import HUDIS_COLUMNS, SCHEMA, Model, Row, check, table_of
 from tests.unit.engine.write.killed_storage import Killed, KilledStorage, as_other_process
 
@@ -89,13 +87,11 @@ class Logged:
 
 FIRST: list[Row] = [(f"k{n}", 10, n, "oslo" if n % 2 else "riga") for n in range(1, 21)]
 MODES = ("data_before_after", "data_before", "op_key_only")
-CASES = [(9, "merge_on_read", "simple", "data_before_after"), (6, "copy_on_write", "bucket", "data_before")]
-OTHERS = [
+CASES = [
     (version, kind, index, mode)
     for version, kind in ((9, "merge_on_read"), (9, "copy_on_write"), (6, "copy_on_write"))
     for index in ("bucket", "simple")
     for mode in MODES
-    if (version, kind, index, mode) not in CASES
 ]
 
 
@@ -119,23 +115,14 @@ def written_by_both(logged: Logged, *, replaces: bool = True) -> None:
     logged.write([("k1", 83, 4, "oslo"), ("k98", 81, 5, "oslo")])
 
 
-@pytest.mark.parametrize(
-    ("version", "kind", "index", "mode"),
-    [*CASES, *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in OTHERS)],
-)
+@pytest.mark.sampled(1, rest=6)
+@pytest.mark.parametrize(("version", "kind", "index", "mode"), CASES)
 def test_changes_of_both_writers(
     hudi: Any, tmp_path: pathlib.Path, version: int, kind: str, index: str, mode: str
 ) -> None:
     logged = Logged(hudi, tmp_path / "trip", version, kind, index, mode)
     written_by_both(logged)
     logged.check()
-
-
-@pytest.fixture(scope="module")
-def old_hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Hudi 0.15.0: of changes in logs of version 6 only it returns the right rows (rule 7 of `hudi_deviations`)."""
-    with running("0.15.0", tmp_path_factory.mktemp("old-hudi")) as peer:
-        yield peer
 
 
 @pytest.mark.exhaustive

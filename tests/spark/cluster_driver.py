@@ -9,6 +9,7 @@ repetition overwrites.
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import sys
 import time
@@ -130,7 +131,7 @@ def main(master: str, speculation: str) -> None:
     small = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     settings = {
         "spark.driver.extraJavaOptions": small,
-        "spark.executor.extraJavaOptions": small,
+        "spark.executor.extraJavaOptions": os.environ.get("SPARK_SUBMIT_OPTS", small),
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +18,9 @@ from tests.spark.line_process import LineProcess
 
 HOSTS: Final = ("127.0.0.1", "localhost")
 """Two names of one host: Spark does not run a copy of a task on the same host."""
+JAVA_OPTIONS: Final = os.environ.get("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+"""The options of drivers, which the suites get from `tools/spark_classes.py`, for workers and executors too: with its
+archive of classes they start in a third of the processor time."""
 _EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 
 
@@ -64,7 +68,7 @@ class Standalone:
             "SPARK_HOME": str(home),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
             **self._variables,
         }
         place = ["--host", host, "--webui-port", "0"]

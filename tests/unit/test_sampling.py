@@ -52,6 +52,15 @@ def test_sampled_gives_another_number(items: Callable[..., list[Any]]) -> None:
     assert len(sample(items([f"value-{number}" for number in range(100)], pytest.mark.sampled(3)))) == 3
 
 
+def test_parameter_sets_beyond_the_rest_are_long(items: Callable[..., list[Any]]) -> None:
+    every = items([f"value-{number}" for number in range(100)], pytest.mark.sampled(3, rest=4))
+    assert len(sample(every)) == 3
+    exhaustive = {item.name for item in every if item.get_closest_marker("exhaustive")}
+    long = {item.name for item in every if item.get_closest_marker("long")}
+    assert len(exhaustive) == 97 and long < exhaustive and len(exhaustive - long) == 4
+    assert not any(item.get_closest_marker("long") for item in items(["a", "b", "c", "d"], pytest.mark.sampled(1)))
+
+
 def test_id_with_an_address_is_refused(items: Callable[..., list[Any]]) -> None:
     with pytest.raises(pytest.UsageError, match="differ in each process"):
         sample(items(["<object object at 0x7f0959f355d0>"]))

@@ -37,7 +37,7 @@ LAYOUTS: Final = {
 }
 """Table -> its type, index and buckets."""
 QUERIES: Final = dict(queries(SCALE))
-SHORT: Final = ("Q1", "Q4", "Q6", "Q13", "Q18")
+SHORT: Final = ("Q1", "Q4", "Q18")
 """The queries of `make test-all`. The refresh functions change their answers at this scale."""
 
 Answers = Mapping[str, Sequence[tuple[str, ...]]]
