@@ -123,6 +123,8 @@ def column_sources(
     has twice, and for a missing column that is not nullable: Hudi writes and reads none of these.
     """
     global _last_match
+    if not columns:
+        return ()  # the number of a block's rows: the last match stays, which the block's records need next
     last = _last_match
     if (
         names is None

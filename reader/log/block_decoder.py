@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.proto.value_classes import dataclass
+from penstock.reader.kernels.choice import WHOLE_FILE_COST
 from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.file_bytes import HELD_BYTES, LogFiles, LogParts
 from penstock.reader.log.parquet_block import ParquetBlock
@@ -51,7 +52,8 @@ class BlockDecoder:
 
     def __init__(self, files: LogFiles, context: SplitContext) -> None:
         self._files, self._scan, self._schema = files, context.scan, context.schema
-        self._compiled, self._shared = context.options.by_kernels, context.shared_log
+        self._options, self._compiled = context.options, context.options.by_kernels
+        self._shared = context.shared_log
         self._decoders: dict[tuple[int, tuple[str, ...]], AvroDecoder] = {}
         self._last_hfile: tuple[CountedBlock, HFileBlock] | None = None
         self._writers: dict[tuple[str, tuple[HistoryField, ...] | None], RecordSchema] = {}
@@ -227,7 +229,8 @@ class BlockDecoder:
     def _parquet(self, counted: CountedBlock) -> ParquetBlock:
         block, content = counted.block, self._content(counted)
         names = self._schema.file_names(block.header.instant_time, str(counted.place))
-        return ParquetBlock(content, counted.place, self._scan.table, self._schema.record, names=names)
+        compiled = self._options.decodes_by_kernels(WHOLE_FILE_COST)
+        return ParquetBlock(content, counted.place, self._scan.table, self._schema.record, names, compiled)
 
     def _decoder(self, counted: CountedBlock, columns: tuple[str, ...]) -> AvroDecoder:
         writer = self.writer(counted)

@@ -49,6 +49,8 @@ class ParquetBlock:
     """The table's schema."""
     names: ColumnMapping | None = None
     """The block's column names, if they differ from the table's."""
+    compiled: bool = False
+    """Whether a kernel checks small content."""
 
     def num_rows(self) -> int:
         """The number of records in the footer. CorruptBlock if the content is not Parquet, or if the number is
@@ -88,7 +90,15 @@ class ParquetBlock:
         where += self.place.instant
         content = _Content(self.content)
         return BaseFile(
-            content, ref, self.record, columns, table=self.table, where=where, names=self.names, calendars=False
+            content,
+            ref,
+            self.record,
+            columns,
+            table=self.table,
+            where=where,
+            names=self.names,
+            calendars=False,
+            compiled=self.compiled,
         )
 
     def _checked_rows(self, rows: int) -> int:

@@ -43,7 +43,8 @@ class ReadOptions:
         return KERNELS if self.is_chosen and self.by_kernels else self.by_kernels
 
     def decodes_by_kernels(self, size_bytes: int) -> bool:
-        """Whether a list of deletes with so many bytes is decoded by the kernel."""
+        """Whether a list of deletes with so many bytes is decoded by the kernel, or a file that counts as so many
+        checked."""
         return self.by_kernels and (not self.is_chosen or KERNELS.for_bytes(size_bytes))
 
     def __post_init__(self) -> None:

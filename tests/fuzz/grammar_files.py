@@ -340,7 +340,7 @@ def _decode_base_file(data: bytes, _context: Any) -> Any:
 
 
 def _decode_parquet_block(data: bytes, _context: Any) -> Any:
-    block = ParquetBlock(pa.py_buffer(data), BlockPlace("t", "f.log", 0, "1"), "table", _RECORD)
+    block = ParquetBlock(pa.py_buffer(data), BlockPlace("t", "f.log", 0, "1"), "table", _RECORD, compiled=True)
     batches = list(block.decode(list(_COLUMNS)))
     assert sum(batch.num_rows for batch in batches) == block.num_rows()
     return _decodable(batches)

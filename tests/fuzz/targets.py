@@ -100,7 +100,7 @@ def _block(whole: pa.Buffer, block: LogBlock) -> None:
                 batch.validate(full=True)
         case BlockKind.PARQUET_DATA:
             schema = parse_record_schema(block.header.schema_json)
-            parquet = ParquetBlock(content, _PLACE, "table", schema)
+            parquet = ParquetBlock(content, _PLACE, "table", schema, compiled=True)
             parquet.num_rows()
             for batch in parquet.decode([field.name for field in schema.fields]):
                 batch.validate()

@@ -15,8 +15,13 @@ from hypothesis import strategies as st
 
 from penstock.proto.errors import CorruptBlock, InvariantViolation, OutOfMemory, SchemaMismatch
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
+from penstock.reader.base import checked_file
+from penstock.reader.base.accepted_file import accepted_file
+from penstock.reader.kernels.choice import KernelChoice
 from penstock.reader.log import parquet_block, scanner
 from penstock.reader.log.parquet_block import ParquetBlock
+from penstock.reader.read_split import ReadOptions
+from penstock.reader.split import context
 from penstock.reader.split.emit import BatchSize
 from penstock.table.log.blocks import BlockPlace, LogBlock, read_blocks
 from penstock.table.schema.avro import parse_record_schema
@@ -155,14 +160,39 @@ def test_columns_take_the_tables_types_and_missing_ones_are_null(folder: SliceFo
         folder.rows()
 
 
-def test_content_that_is_damaged_is_named_as_a_block(folder: SliceFolder) -> None:
+def test_kernel_checks_small_blocks(folder: SliceFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It accepts each block of a log, and the rows are those that Python's checks give. A read without kernels, and one
+    whose process has few bytes to check, does not load them."""
+    folder.write_base([[row("a", 5, "base"), row("b", 5, "base")]])
+    folder.write_log(parquet(folder, "1", row("a", 6, "x"), row("c", 1, "y")), parquet(folder, "2", row("b", 7, "z")))
+    accepted: list[Any] = []
+
+    def counted(data: bytes, length: int) -> Any:
+        accepted.append(accepted_file(data, length))
+        return accepted[-1]
+
+    monkeypatch.setattr(checked_file, "accepted_file", counted)
+    plain = comparable(folder.rows(options=ReadOptions(compiled=False)))
+    assert not accepted
+    assert comparable(folder.rows(options=ReadOptions(compiled=True))) == plain
+    blocks = len(accepted)
+    assert all(accepted) and blocks > 1 + 2, "the base file, and each block"
+    accepted.clear()
+    monkeypatch.setattr(context, "KERNELS", KernelChoice(are_loaded=lambda: False))
+    assert comparable(folder.rows(options=ReadOptions(compiled=True, is_chosen=True))) == plain
+    assert len(accepted) < blocks
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_content_that_is_damaged_is_named_as_a_block(folder: SliceFolder, compiled: bool) -> None:
     content = opened(folder, parquet(folder, "1", *(row(f"k{n}", n) for n in range(50)))).content.to_pybytes()
     record = parse_record_schema(json.dumps(folder.avro))
     flipped = bytearray(content)
     flipped[4:400] = bytes(396)
     for bad in (b"", b"PAR1", content[:-8], content[100:], bytes(flipped)):
         with pytest.raises(CorruptBlock, match=r"table orders: p/\.log\.1: Parquet block at byte 7 of instant 001"):
-            list(ParquetBlock(pa.py_buffer(bad), PLACE, "orders", record).decode(folder.arrow.names))
+            block = ParquetBlock(pa.py_buffer(bad), PLACE, "orders", record, compiled=compiled)
+            list(block.decode(folder.arrow.names))
 
 
 def test_more_rows_than_bytes_can_hold_are_not_decoded(folder: SliceFolder) -> None:
