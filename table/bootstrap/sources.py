@@ -1,20 +1,24 @@
 """The folder of a bootstrapped table's source files (`hoodie.bootstrap.base.path`), and the paths of files in it.
 
-Both come from the table, so they are untrusted: a path must stay inside the folder, and a table on a remote store must
-not lead a reader to its local files.
+Both come from the table, so they are untrusted: a path must stay inside the folder, and a table leads a reader neither
+to another store nor to its local files, unless the reader's environment names the folder (PENSTOCK_BOOTSTRAP_SOURCES).
 """
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from penstock.proto.errors import CorruptFile, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, CorruptFile, UnsupportedFeature
 from penstock.table.storage.filesystem import Storage, checked_path, open_storage
 from penstock.table.storage.uris import AZURE_SCHEMES, folder_uri, redacted_uri, uri_scheme
 
 BOOTSTRAP_BASE_PATH: Final = "hoodie.bootstrap.base.path"
 """The property with the folder of the source files (`TableProperties.bootstrap_base_path`)."""
+TRUSTED_SOURCES: Final = "PENSTOCK_BOOTSTRAP_SOURCES"
+"""The environment variable with the folders on other stores that tables may name, separated by commas."""
 _BUCKETS: Final = ("s3", "gs")
 """Stores whose buckets have one service, which the reader's settings name."""
 _ROOT: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.\-]*:)?(?://[^/]*)?")
@@ -42,16 +46,32 @@ def open_sources(table_path: str, stated: str) -> Storage:
     """The storage of the source files. `stated` is the property's value, `table_path` the table's base path.
 
     A path without a scheme is on the store of the table. Credentials and query (region, endpoint) are those of the
-    table's URI: the property comes from the table and must not choose where signed requests go. CorruptFile for a
-    relative path, for credentials or a query in the property, and for a local path of a table on a remote store.
-    UnsupportedFeature for another kind of store than the table's, and another host of HDFS or Azure. ConfigurationError
-    for a path that cannot be opened.
+    table's URI: the property comes from the table and must not choose where signed requests go. Another kind of store,
+    another host of HDFS or Azure, and local files of a table on a remote store are opened inside of a folder that
+    TRUSTED_SOURCES names, with the credentials and the query of that folder. CorruptFile for a relative path, for
+    credentials or a query in the property, and for a local path of a table on a remote store. UnsupportedFeature for
+    another kind of store than the table's, and another host of HDFS or Azure. ConfigurationError for a path that cannot
+    be opened.
     """
-    return open_storage(located_sources(table_path, stated))
+    return open_storage(located_sources(table_path, stated, trusted_sources(os.environ)))
 
 
-def located_sources(table_path: str, stated: str) -> str:
-    """The path or URI that `open_sources` opens. Errors as there."""
+def trusted_sources(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """The folders of TRUSTED_SOURCES. ConfigurationError for one that is neither an absolute path nor a URI, for the
+    whole of a store, and for `..`."""
+    folders = tuple(filter(None, (folder.strip() for folder in variables.get(TRUSTED_SOURCES, "").split(","))))
+    for folder in folders:
+        path = folder.partition("?")[0][len(_root(folder)) :]
+        if not path.strip("/") or not path.startswith("/") or ".." in path.split("/"):
+            raise ConfigurationError(
+                f"{TRUSTED_SOURCES}: {redacted_uri(folder)[:300]!r} is no folder: expected absolute paths or URIs such "
+                "as hdfs://host:8020/lake, separated by commas"
+            )
+    return folders
+
+
+def located_sources(table_path: str, stated: str, trusted: Sequence[str] = ()) -> str:
+    """The path or URI that `open_sources` opens. `trusted`: the folders of `trusted_sources`. Errors as there."""
     where = f"bootstrap base path {redacted_uri(stated)[:300]!r} of table {redacted_uri(table_path)}"
     table_scheme, scheme = uri_scheme(table_path), uri_scheme(stated)
     if not scheme and not stated.startswith("/"):
@@ -59,23 +79,27 @@ def located_sources(table_path: str, stated: str) -> str:
     table_is_local, is_local = table_scheme in ("", "file"), scheme in ("", "file")
     if table_is_local and is_local:
         return _parts(stated)[1]
+    if not is_local and ("?" in stated or "#" in stated or redacted_uri(stated) != stated):
+        raise CorruptFile(f"{where} is refused: it has credentials or a query, which are those of the reader alone")
+    if scheme and (opened := _in_trusted(stated, trusted)) is not None:
+        return opened
     if scheme == "file":
         raise CorruptFile(
-            f"{where} is refused: the table is on a remote store and must not name files of the machine that reads it"
+            f"{where} is refused: the table is on a remote store and must not name files of the machine that reads it "
+            f"(unless {TRUSTED_SOURCES} has the folder)"
         )
     table_root, query = _root(table_path), table_path.partition("?")[2]
     suffix = f"?{query}" if query else ""
     if is_local:
         return f"{table_root}{stated}{suffix}"
-    if "?" in stated or "#" in stated or redacted_uri(stated) != stated:
-        raise CorruptFile(f"{where} is refused: it has credentials or a query, which are those of the reader alone")
     kind, store = _stores(stated)
     table_kind, table_store = ("", "") if table_is_local else _stores(table_path)
     other_host = store.rpartition("@")[2] != table_store.rpartition("@")[2]
     if kind != table_kind or (other_host and kind not in _BUCKETS):
         raise UnsupportedFeature(
             f"{where} is on another store than the table: a reader follows it within the table's kind of store (of "
-            "HDFS and Azure: host), because its credentials go there; copy the source files to the table's store"
+            f"HDFS and Azure: host), because its credentials go there; name the folder in {TRUSTED_SOURCES} where the "
+            "table is planned and read, or copy the source files to the table's store"
         )
     path = stated[len(_root(stated)) :]
     if store == table_store:
@@ -85,6 +109,19 @@ def located_sources(table_path: str, stated: str) -> str:
     key = table_root.partition("//")[2].rpartition("@")[0].partition(":")[2]
     container, _, host = store.rpartition("@")
     return f"{table_scheme}://{container}{':' if key else ''}{key}@{host}{path}{suffix}"
+
+
+def _in_trusted(stated: str, trusted: Sequence[str]) -> str | None:
+    """The path or URI of the stated folder on the store of the trusted folder that it is in; None if it is in none."""
+    store, path = _parts(stated)
+    if ".." in path.split("/"):
+        return None
+    for folder in trusted:
+        place, _, query = folder.partition("?")
+        trusted_store, trusted_path = _parts(place)
+        if store == trusted_store and f"{path.rstrip('/')}/".startswith(f"{trusted_path.rstrip('/')}/"):
+            return f"{_root(place) if trusted_store else ''}{path}{f'?{query}' if query else ''}"
+    return None
 
 
 def _root(uri: str) -> str:

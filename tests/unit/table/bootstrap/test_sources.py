@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penstock.proto.errors import ConfigurationError, CorruptFile, UnsupportedFeature
-from penstock.table.bootstrap.sources import located_sources, open_sources, path_in_sources
+from penstock.table.bootstrap.sources import (
+    TRUSTED_SOURCES,
+    located_sources,
+    open_sources,
+    path_in_sources,
+    trusted_sources,
+)
 
 
 @pytest.mark.parametrize(
@@ -107,3 +113,61 @@ def test_a_remote_table_names_no_local_files() -> None:
         open_sources("/lake/t", "src")
     with pytest.raises(ConfigurationError):
         open_sources("/lake/t", "ftp://host/src")
+
+
+TRUSTED = ("hdfs://nn:8020/lake", "s3://AK:SK@raw/lake/old?region=eu", "/data/src", "abfss://raw:key@acc.net/lake")
+
+
+@pytest.mark.parametrize(
+    ("table", "stated", "opened"),
+    [
+        ("/lake/t", "hdfs://nn:8020/lake", "hdfs://nn:8020/lake"),
+        ("s3://bucket/t?region=us", "hdfs://nn:8020/lake/src/", "hdfs://nn:8020/lake/src/"),
+        ("hdfs://other:8020/t", "hdfs://nn:8020/lake/src", "hdfs://nn:8020/lake/src"),
+        ("/lake/t", "s3a://raw/lake/old/src", "s3://AK:SK@raw/lake/old/src?region=eu"),
+        ("s3://bucket/t?region=us", "s3://raw/lake/old/src", "s3://AK:SK@raw/lake/old/src?region=eu"),
+        ("s3://bucket/t", "file:///data/src/x", "/data/src/x"),
+        ("s3://bucket/t", "abfs://raw@acc.net/lake/src", "abfss://raw:key@acc.net/lake/src"),
+    ],
+)
+def test_folders_that_the_reader_trusts_are_on_any_store(table: str, stated: str, opened: str) -> None:
+    """With the credentials and the query of the trusted folder; nothing of the table's goes there."""
+    assert located_sources(table, stated, TRUSTED) == opened
+
+
+@pytest.mark.parametrize(
+    ("table", "stated"),
+    [
+        ("/lake/t", "hdfs://nn:8020/lake2"),
+        ("/lake/t", "hdfs://nn:8020/"),
+        ("/lake/t", "hdfs://nn:8020/lake/../secret"),
+        ("/lake/t", "hdfs://nn:9000/lake/src"),
+        ("/lake/t", "s3://raw/lake/older"),
+        ("/lake/t", "s3://other/lake/old"),
+        ("gs://bucket/t", "abfs://other@acc.net/lake"),
+        ("s3://bucket/t", "file:///data/src2"),
+        ("s3://bucket/t", "file:///data/src/../../etc"),
+    ],
+)
+def test_other_folders_are_refused_beside_trusted_ones(table: str, stated: str) -> None:
+    with pytest.raises((UnsupportedFeature, CorruptFile), match=TRUSTED_SOURCES):
+        located_sources(table, stated, TRUSTED)
+
+
+def test_trusted_folder_lends_its_credentials_to_no_other_query() -> None:
+    with pytest.raises(CorruptFile, match="credentials or a query"):
+        located_sources("/lake/t", "s3://raw/lake/old/src?endpoint_override=evil.example", TRUSTED)
+
+
+def test_a_path_without_a_scheme_is_on_the_store_of_the_table_whatever_is_trusted() -> None:
+    assert located_sources("s3://bucket/t", "/data/src", TRUSTED) == "s3://bucket/data/src"
+    assert located_sources("/lake/t", "/data/src", TRUSTED) == "/data/src"
+
+
+def test_trusted_folders_come_from_the_environment() -> None:
+    text = f" {TRUSTED[0]} ,{TRUSTED[1]}, "
+    assert trusted_sources({TRUSTED_SOURCES: text}) == TRUSTED[:2] and trusted_sources({}) == ()
+    for wrong in ("src", "/", "s3://bucket", "s3://K:secret@bucket/", "/data/../etc", "hdfs://nn:8020"):
+        with pytest.raises(ConfigurationError, match="is no folder") as caught:
+            trusted_sources({TRUSTED_SOURCES: wrong})
+        assert "secret" not in str(caught.value)
