@@ -46,8 +46,10 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that only `make test-all` runs."""
+    """Marks the tests that only `make test-all` runs. Tests with a Ray cluster run last, because its processes take a
+    tenth of a core while they wait."""
     sampling.mark_exhaustive(items)
+    items.sort(key=lambda item: item.get_closest_marker("ray") is not None)
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
