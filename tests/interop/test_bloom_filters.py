@@ -56,14 +56,15 @@ def each_filter_is_in_the_group_of_its_key(path: pathlib.Path) -> bool:
     return bool(every) and set().union(*found) == every and len(metadata.visible(BLOOM_FILTERS)) > 1
 
 
-@pytest.mark.sampled(0, rest=2)
 @pytest.mark.parametrize(
     ("version", "kind", "more"),
     [
         (6, "copy_on_write", {"hoodie.index.bloom.num_entries": "100"}),
         (9, "merge_on_read", {}),
-        (9, "copy_on_write", {"hoodie.bloom.index.filter.type": "SIMPLE"}),
-        (9, "copy_on_write", {"hoodie.datasource.write.recordkey.field": "id,name"}),
+        pytest.param(9, "copy_on_write", {"hoodie.bloom.index.filter.type": "SIMPLE"}, marks=pytest.mark.long),
+        pytest.param(
+            9, "copy_on_write", {"hoodie.datasource.write.recordkey.field": "id,name"}, marks=pytest.mark.long
+        ),
     ],
     ids=["small filters", "default filters", "filters that do not grow", "keys of two columns"],
 )

@@ -93,9 +93,15 @@ def filters(table: HudiTable, name: str) -> list[str]:
     return [f"{name} {op} {bounds[place]:f}" for op, place in chosen if bounds]
 
 
-@pytest.mark.sampled(0, rest=2)
-@pytest.mark.parametrize("operation", ["upsert", "bulk_insert"])
-@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize(
+    ("version", "operation"),
+    [
+        (6, "upsert"),
+        (9, "bulk_insert"),
+        pytest.param(6, "bulk_insert", marks=pytest.mark.long),
+        pytest.param(9, "upsert", marks=pytest.mark.long),
+    ],
+)
 def test_filters_of_decimals(
     hudi: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version: int, operation: str
 ) -> None:
@@ -148,8 +154,9 @@ SPARK_ROWS: Final = {
 """Logs of Spark's rows in Parquet blocks, whose statistics Hudi computes in another way than those of Avro records."""
 
 
-@pytest.mark.sampled(0, rest=2)
-@pytest.mark.parametrize(("version", "log_options"), [(8, {}), (9, {}), (9, SPARK_ROWS)])
+@pytest.mark.parametrize(
+    ("version", "log_options"), [(8, {}), (9, SPARK_ROWS), pytest.param(9, {}, marks=pytest.mark.long)]
+)
 def test_filters_of_file_groups_with_logs(
     hudi: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version: int, log_options: dict[str, str]
 ) -> None:

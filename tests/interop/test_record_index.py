@@ -86,7 +86,7 @@ def live(life: Life, *, upserts_after_deletes: bool = True) -> None:
     assert not reads.wrong and reads.unused, "an overwrite may repeat a key of another partition"
 
 
-@pytest.mark.parametrize("kind", ["copy_on_write", "merge_on_read"])
+@pytest.mark.parametrize("kind", ["merge_on_read", pytest.param("copy_on_write", marks=pytest.mark.long)])
 def test_reads_by_key_of_newest_hudi(hudi: Any, tmp_path: pathlib.Path, kind: str) -> None:
     life = Life(hudi, tmp_path / "trip", 9, kind)
     live(life)

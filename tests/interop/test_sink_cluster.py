@@ -42,7 +42,7 @@ from tests.long_record import add_to_record
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.kafka, pytest.mark.timeout(2 * 3600)]
 
-SHORT_S = 25.0
+SHORT_S = 12.0
 LONG_S = float(os.environ.get("PENSTOCK_SINKS_SECONDS", "1800"))
 HUDIS_COLUMNS = [
     ("id", "c0"),

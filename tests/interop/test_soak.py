@@ -31,7 +31,7 @@ from tests.progress import PROGRESS_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(3 * 3600)]
 
-SHORT_S = float(os.environ.get("PENSTOCK_SHORT_SOAK_SECONDS", "30"))
+SHORT_S = float(os.environ.get("PENSTOCK_SHORT_SOAK_SECONDS", "20"))
 LONG_S = float(os.environ.get("PENSTOCK_SOAK_SECONDS", "300"))
 SEED = int(os.environ.get("PENSTOCK_SEED", "20261121"))
 JUDGED_S = 1200.0

@@ -80,8 +80,8 @@ class ByBoth(History):
     [
         ("global_bloom", 9, True),
         ("global_simple", 9, False),
-        pytest.param("global_simple", 6, True, marks=pytest.mark.exhaustive),
-        pytest.param("global_bloom", 6, False, marks=pytest.mark.exhaustive),
+        pytest.param("global_simple", 6, True, marks=pytest.mark.long),
+        pytest.param("global_bloom", 6, False, marks=pytest.mark.long),
     ],
 )
 def test_keys_move_between_partitions_by_either_writer(

@@ -200,7 +200,6 @@ ORDERINGS: dict[str, tuple[pa.DataType, Sequence[Any]]] = {
 }
 
 
-@pytest.mark.sampled(0, rest=3)
 @pytest.mark.parametrize(("name", "version"), [*((name, 9) for name in ORDERINGS if name != "string"), ("string", 6)])
 def test_trap_22_deletes_have_ordering_values_of_the_columns_type(
     hudi: Any, tmp_path: pathlib.Path, version: int, name: str
@@ -239,7 +238,6 @@ KEYS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
 }
 
 
-@pytest.mark.sampled(0, rest=4)
 @pytest.mark.parametrize(("name", "version"), [*((name, 9) for name in KEYS), ("complex", 6)])
 def test_trap_24_hudi_finds_the_keys_that_penstock_wrote(
     hudi: Any, tmp_path: pathlib.Path, version: int, name: str
