@@ -81,7 +81,7 @@ def is_beaten(base: OpenBase, winners: LogWinners, schema: ReadSchema, out_of_ra
     if winners.ordering is None or not schema.ordering or not len(ordered):
         return True
     lowest = winners.ordering.lowest(ordered)
-    if lowest is None or schema.ordering.dotted:
+    if lowest is None or schema.ordering.dotted or schema.ordering.is_nested:
         return False
     bounds, column = base.row_group_bounds(), Column((schema.ordering.names[0],), schema.ordering.types[0])
     zero = null_is_zero(schema.ordering.types)

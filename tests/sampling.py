@@ -3,7 +3,7 @@
 A test function with many parameter sets keeps a few of them in the sample, chosen by the hash of their ids, so that the
 choice changes neither with the order nor with other parameter sets. The others get the marker `exhaustive`. The marker
 `sampled(n)` gives a function another number; `sampled(n, rest=m)` leaves m of the others to `make test-all`, and all
-beyond them to `make long`: parameter sets of minutes each, of which a few show what they are for.
+beyond them to `make long`: parameter sets that take long, and of which a few show the same.
 """
 
 from __future__ import annotations

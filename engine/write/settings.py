@@ -108,6 +108,11 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str], *, keeps_m
 
 def refuse_read_only(properties: TableProperties) -> None:
     """UnsupportedFeature for a table that is read, and that neither a write nor a service may change."""
+    if nested := [name for name in properties.ordering_fields if "." in name]:
+        raise UnsupportedFeature(
+            f"table {redacted_uri(properties.base_path)} is ordered by {nested[0][:100]!r}, a field of a struct: it is "
+            "read, and neither written nor serviced; write, compact, cluster and clean it with Hudi"
+        )
     if properties.base_file_format != "PARQUET":
         raise UnsupportedFeature(
             f"table {redacted_uri(properties.base_path)}: base files in {properties.base_file_format} are read, not "

@@ -298,12 +298,17 @@ def _merging_columns(state: TableState, rules: MergeRules) -> set[str]:
     properties = state.properties
     needed = _lower(() if properties.populate_meta_fields else properties.record_key_fields)
     if isinstance(rules.mode, EventTimeOrdering | CustomMerge):
-        needed |= _lower(rules.mode.ordering_fields)
+        needed |= _lower_columns(rules.mode.ordering_fields)
     return needed if rules.delete_marker is None else needed | {rules.delete_marker.field.lower()}
 
 
 def _lower(names: Iterable[str]) -> set[str]:
     return {name.lower() for name in names}
+
+
+def _lower_columns(fields: Iterable[str]) -> set[str]:
+    """The columns that have the fields, which may be in structs (`struct.field`)."""
+    return _lower(field.partition(".")[0] for field in fields)
 
 
 def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...], rules: MergeRules, *, merging: bool) -> None:
@@ -316,7 +321,7 @@ def _refuse_unknown_dropped(state: TableState, fields: tuple[str, ...], rules: M
             f"{feature}: the paths of table {state.facts.table} have another number of parts than it has partition "
             "columns, so their values are unknown; Hudi does not read it either"
         )
-    needed = _merging_columns(state, rules) | _lower(properties.ordering_fields)
+    needed = _merging_columns(state, rules) | _lower_columns(properties.ordering_fields)
     if merging and (merged_by := needed & _lower(fields)):
         raise TableError(
             f"{feature}: {state.facts.table} merges by {', '.join(sorted(merged_by))}, which its log records lack; "

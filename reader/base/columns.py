@@ -124,7 +124,7 @@ def column_sources(
     """
     global _last_match
     if not columns:
-        return ()  # the number of a block's rows: the last match stays, which the block's records need next
+        return ()  # a count of rows needs none; the last match stays for the rows of the same block
     last = _last_match
     if (
         names is None

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.proto.value_classes import dataclass
-from penstock.reader.kernels.choice import WHOLE_FILE_COST
+from penstock.reader.kernels.choice import WHOLE_FILE_BYTES, WHOLE_FILE_COST
 from penstock.reader.log.block_selection import CountedBlock
 from penstock.reader.log.file_bytes import HELD_BYTES, LogFiles, LogParts
 from penstock.reader.log.parquet_block import ParquetBlock
@@ -229,7 +229,7 @@ class BlockDecoder:
     def _parquet(self, counted: CountedBlock) -> ParquetBlock:
         block, content = counted.block, self._content(counted)
         names = self._schema.file_names(block.header.instant_time, str(counted.place))
-        compiled = self._options.decodes_by_kernels(WHOLE_FILE_COST)
+        compiled = content.size <= WHOLE_FILE_BYTES and self._options.decodes_by_kernels(WHOLE_FILE_COST)
         return ParquetBlock(content, counted.place, self._scan.table, self._schema.record, names, compiled)
 
     def _decoder(self, counted: CountedBlock, columns: tuple[str, ...]) -> AvroDecoder:

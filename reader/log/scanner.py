@@ -290,8 +290,9 @@ class _LogReader:
             return
         if has_foreign_values(deletes, default):
             writer = self._blocks.writer(counted)
-            for ordering in self._schema.ordering_fields:
-                check_same_type(writer, ordering, str(counted.place))
+            names = self._schema.ordering.names
+            for name, field in zip(names, self._schema.ordering_fields, strict=True):
+                check_same_type(writer, name, field, str(counted.place))
 
     def _add_data(
         self, blocks: Sequence[BlockRecords], first_pass: FirstPass, columns: tuple[str, ...], keep_rows: bool

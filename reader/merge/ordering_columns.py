@@ -19,7 +19,7 @@ from penstock.reader.merge.ordering import check_ordering_type
 from penstock.table.arrow_arrays import numpy_array
 from penstock.table.arrow_compute import pc
 from penstock.table.log.delete_list import ARRAY, INT, LONG, NULL, TIME_MICROS
-from penstock.table.schema.avro import AvroField, Primitive, RecordSchema
+from penstock.table.schema.avro import AvroField, Primitive, RecordSchema, RecordType
 from penstock.table.schema.compatibility import Same, compatible, type_name
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ class OrderingColumns:
     """The ordering columns of a table."""
 
     names: tuple[str, ...]
-    """The table's columns; none if the newer record always wins."""
+    """The table's ordering fields: columns, or fields of structs (`struct.field`); none if the newer record always
+    wins."""
     types: tuple[pa.DataType, ...]
     """The types of the values that are compared, in order."""
     dotted: bool
@@ -46,10 +47,20 @@ class OrderingColumns:
     def __bool__(self) -> bool:
         return bool(self.names)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns to read for the values, each once."""
+        return tuple(dict.fromkeys(name.partition(".")[0] for name in self.names))
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether one of them is a field of a struct."""
+        return any("." in name for name in self.names)
+
     def parts(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        """The values of a batch that has the columns: one array for each of `types`."""
+        """The values of a batch that has the columns: one array for each of `types`. A field of a null is null."""
         if not self.dotted:
-            return [batch.column(name) for name in self.names]
+            return [_values(batch, name) for name in self.names]
         texts = batch.column(self.names[0])
         numbers = pc.extract_regex(texts, _FILE_AND_POSITION)
         malformed = pc.and_(texts.is_valid(), pc.invert(numbers.is_valid()))
@@ -84,6 +95,12 @@ class OrderingColumns:
         return default
 
 
+def _values(batch: pa.RecordBatch, name: str) -> pa.Array:
+    column, *fields = name.split(".")
+    values = batch.column(column)
+    return pc.struct_field(values, fields) if fields else values
+
+
 def ordering_columns(scan: Scan, schema: pa.Schema) -> OrderingColumns:
     """The scan's ordering columns. SchemaMismatch for a column that the table lacks, or one without an order."""
     place, dotted, deletes_win = f"table {scan.table}", False, False
@@ -94,16 +111,30 @@ def ordering_columns(scan: Scan, schema: pa.Schema) -> OrderingColumns:
             pass
         case CustomMerge(_, _, fields):  # the ordering values of its deletes
             names = tuple(name for name in fields if name in schema.names)
+    kinds = []
     for name in names:
-        if name not in schema.names:
+        kind = _type(schema, name)
+        if kind is None:
             raise SchemaMismatch(
                 f"{place}: its ordering column {name!r} is not among its columns {', '.join(schema.names)[:1000]}"
             )
-        check_ordering_type(schema.field(name).type, f"{place}: ordering column {name!r}")
-        if dotted and not pa.types.is_string(schema.field(name).type):
-            raise SchemaMismatch(f"{place}: ordering column {name!r} of type {schema.field(name).type}, not text")
-    types = (pa.int64(), pa.int64()) if dotted else tuple(schema.field(name).type for name in names)
+        check_ordering_type(kind, f"{place}: ordering column {name!r}")
+        if dotted and not pa.types.is_string(kind):
+            raise SchemaMismatch(f"{place}: ordering column {name!r} of type {kind}, not text")
+        kinds.append(kind)
+    types = (pa.int64(), pa.int64()) if dotted else tuple(kinds)
     return OrderingColumns(names=names, types=types, dotted=dotted, deletes_win=deletes_win, place=place)
+
+
+def _type(schema: pa.Schema, name: str) -> pa.DataType | None:
+    """The type of a column, or of a field of a struct (Hudi `HoodieAvroUtils.getNestedFieldVal`)."""
+    kind: pa.DataType = pa.struct(list(schema))
+    for part in name.split("."):
+        place = kind.get_field_index(part) if pa.types.is_struct(kind) else -1
+        if place < 0:
+            return None
+        kind = kind.field(place).type
+    return kind
 
 
 _NO_VALUE: Final = 0
@@ -166,13 +197,25 @@ def has_foreign_values(deletes: DeleteRecords, default: np.ndarray) -> bool:
     return bool((default & ~blank).any())
 
 
-def check_same_type(writer: RecordSchema, column: AvroField, where: str) -> None:
-    """SchemaMismatch for deletes with values from before the column's type changed: Hudi 1.2.0 cannot compare them
-    either (ClassCastException)."""
-    written = writer.by_name().get(column.name)
-    if written is not None and compatible(written.type, column.type, column.name) != Same():
+def check_same_type(writer: RecordSchema, name: str, column: AvroField, where: str) -> None:
+    """SchemaMismatch for deletes with values from before the type of the ordering field `name` changed: Hudi 1.2.0
+    cannot compare them either (ClassCastException)."""
+    written = ordering_field(writer, name)
+    if written is not None and compatible(written.type, column.type, name) != Same():
         raise SchemaMismatch(
-            f"{where}: deletes with values of ordering column {column.name!r} as {type_name(written.type)}, which is "
+            f"{where}: deletes with values of ordering column {name!r} as {type_name(written.type)}, which is "
             f"{type_name(column.type)} now; Hudi's reader fails on them too: compact the file group with the column's "
             "former type"
         )
+
+
+def ordering_field(record: RecordSchema, name: str) -> AvroField | None:
+    """The ordering field `name` of a schema; None if the schema lacks it."""
+    fields: Sequence[AvroField] = record.fields
+    field = None
+    for part in name.split("."):
+        field = next((one for one in fields if one.name == part), None)
+        if field is None:
+            return None
+        fields = field.type.fields if isinstance(field.type, RecordType) else ()
+    return field

@@ -207,7 +207,7 @@ class Merge:
         self._met[numbers] = True
         stays = np.zeros(len(rows), bool)
         if winners.ordering is not None and self._spec.ordering:
-            base = self._spec.ordering.parts(pc.take(batch.select(self._spec.ordering.names), arrow_array(rows)))
+            base = self._spec.ordering.parts(pc.take(batch.select(self._spec.ordering.columns), arrow_array(rows)))
             stays = winners.ordering.exceeded_by(base, numbers) & (winners.kinds[numbers] != RecordKind.DEFAULT_DELETE)
         self._won[numbers[~stays]] = True
         put = winners.row_of[numbers]

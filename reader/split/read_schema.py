@@ -14,7 +14,7 @@ from penstock.proto.model.positions import COMPLETION_TIME
 from penstock.proto.model.splits import CustomMerge, RowsOf, Scan
 from penstock.proto.value_classes import dataclass
 from penstock.reader.merge.delete_markers import DeleteMarkers, delete_markers
-from penstock.reader.merge.ordering_columns import OrderingColumns, ordering_columns
+from penstock.reader.merge.ordering_columns import OrderingColumns, ordering_columns, ordering_field
 from penstock.reader.values.record_keys import RECORD_KEY, STORED_KEY, KeyMaker, key_maker
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Predicate, columns_of
@@ -71,18 +71,18 @@ class ReadSchema:
     @property
     def merge_columns(self) -> tuple[str, ...]:
         """The columns of a base file that the merge needs."""
-        return _unique(*self.key_fields, *self.ordering.names)
+        return _unique(*self.key_fields, *self.ordering.columns)
 
     @property
     def log_merge_columns(self) -> tuple[str, ...]:
         """The columns of a log record that the merge needs."""
-        return _unique(*self.key_fields, *self.ordering.names, *self.deletes.columns)
+        return _unique(*self.key_fields, *self.ordering.columns, *self.deletes.columns)
 
     @property
     def ordering_fields(self) -> tuple[AvroField, ...]:
-        """The ordering columns as the table defines them."""
-        fields = self.record.by_name()
-        return tuple(fields[name] for name in self.ordering.names)
+        """The ordering fields as the table defines them, in the order of `ordering.names`."""
+        fields = (ordering_field(self.record, name) for name in self.ordering.names)
+        return tuple(field for field in fields if field is not None)
 
     def file_names(self, instant: str, where: str) -> ColumnMapping | None:
         """The names of the columns in a file or block of this instant; None if they are the table's."""

@@ -10,10 +10,11 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final
+from urllib.parse import unquote
 
 from penstock.proto.errors import ConfigurationError, CorruptFile, UnsupportedFeature
 from penstock.table.storage.filesystem import Storage, checked_path, open_storage
-from penstock.table.storage.uris import AZURE_SCHEMES, folder_uri, redacted_uri, uri_scheme
+from penstock.table.storage.uris import AZURE_SCHEMES, SCHEMES, folder_uri, redacted_uri, uri_scheme
 
 BOOTSTRAP_BASE_PATH: Final = "hoodie.bootstrap.base.path"
 """The property with the folder of the source files (`TableProperties.bootstrap_base_path`)."""
@@ -57,15 +58,19 @@ def open_sources(table_path: str, stated: str) -> Storage:
 
 
 def trusted_sources(variables: Mapping[str, str]) -> tuple[str, ...]:
-    """The folders of TRUSTED_SOURCES. ConfigurationError for one that is neither an absolute path nor a URI, for the
-    whole of a store, and for `..`."""
+    """The folders of TRUSTED_SOURCES. ConfigurationError for one that is neither an absolute path nor a URI of a known
+    file system, for the whole of a store, for `.` and `..`, and for a local one with a host or a query."""
     folders = tuple(filter(None, (folder.strip() for folder in variables.get(TRUSTED_SOURCES, "").split(","))))
-    for folder in folders:
-        path = folder.partition("?")[0][len(_root(folder)) :]
-        if not path.strip("/") or not path.startswith("/") or ".." in path.split("/"):
+    for number, folder in enumerate(folders, 1):
+        is_local = uri_scheme(folder) in ("", "file")
+        known = is_local or uri_scheme(folder) in SCHEMES
+        path = _without_query(folder)[len(_root(folder)) :]
+        parts = unquote(path).strip("/").split("/")
+        has_more = is_local and ("?" in folder or _root(folder).lower() not in ("", "file:", "file://"))
+        if not known or has_more or not path.startswith("/") or {"", ".", ".."} & set(parts):
             raise ConfigurationError(
-                f"{TRUSTED_SOURCES}: {redacted_uri(folder)[:300]!r} is no folder: expected absolute paths or URIs such "
-                "as hdfs://host:8020/lake, separated by commas"
+                f"{TRUSTED_SOURCES}: entry {number} of {len(folders)} is no folder: expected absolute paths or URIs "
+                "such as hdfs://host:8020/lake, separated by commas"
             )
     return folders
 
@@ -81,7 +86,7 @@ def located_sources(table_path: str, stated: str, trusted: Sequence[str] = ()) -
         return _parts(stated)[1]
     if not is_local and ("?" in stated or "#" in stated or redacted_uri(stated) != stated):
         raise CorruptFile(f"{where} is refused: it has credentials or a query, which are those of the reader alone")
-    if scheme and (opened := _in_trusted(stated, trusted)) is not None:
+    if scheme and (opened := _opened_as_trusted(stated, trusted)) is not None:
         return opened
     if scheme == "file":
         raise CorruptFile(
@@ -111,17 +116,29 @@ def located_sources(table_path: str, stated: str, trusted: Sequence[str] = ()) -
     return f"{table_scheme}://{container}{':' if key else ''}{key}@{host}{path}{suffix}"
 
 
-def _in_trusted(stated: str, trusted: Sequence[str]) -> str | None:
-    """The path or URI of the stated folder on the store of the trusted folder that it is in; None if it is in none."""
+def _opened_as_trusted(stated: str, trusted: Sequence[str]) -> str | None:
+    """The stated folder on the store of the longest trusted folder that it is in; None if it is in none. `..` is
+    searched for in the decoded path, because file systems decode it."""
     store, path = _parts(stated)
-    if ".." in path.split("/"):
+    if ".." in unquote(path).split("/"):
         return None
-    for folder in trusted:
-        place, _, query = folder.partition("?")
+    for folder in sorted(trusted, key=lambda folder: -len(_parts(_without_query(folder))[1])):
+        place = _without_query(folder)
         trusted_store, trusted_path = _parts(place)
-        if store == trusted_store and f"{path.rstrip('/')}/".startswith(f"{trusted_path.rstrip('/')}/"):
-            return f"{_root(place) if trusted_store else ''}{path}{f'?{query}' if query else ''}"
+        if store == trusted_store and _is_inside(path, trusted_path):
+            if not trusted_store:
+                real = os.path.realpath(path)
+                return real if _is_inside(real, os.path.realpath(trusted_path)) else None
+            return f"{_root(place)}{path}{folder[len(place) :]}"
     return None
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
+
+
+def _without_query(folder: str) -> str:
+    return folder.partition("?")[0]
 
 
 def _root(uri: str) -> str:

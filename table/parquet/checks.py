@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.proto.value_classes import dataclass
-from penstock.table.parquet.thrift import BINARY, INTEGERS, LISTS, STRUCT, ThriftError, ThriftReader
+from penstock.table.parquet.thrift import BINARY, I32, LIST, STRUCT, ThriftError, ThriftReader
 
 MAX_FILE_ROWS: Final = 2**40
 """Upper limit of the rows of one file, so that a sum over the files of a table fits into 64 bits."""
@@ -176,12 +176,14 @@ def _check_footer(reader: ThriftReader, faults: list[ParquetError]) -> bytes:
     if not before:
         schema = _Schema(b"", ())
     for number, kind in reader.fields(before):
-        if number == _SCHEMA_FIELD and kind in LISTS:
+        if number == _SCHEMA_FIELD and kind == LIST:
+            if has_groups:
+                raise ParquetError("its footer has a schema after the row groups")
             leaves = tuple(_leaves(reader))
             schema = _Schema(reader.bytes_from(begin), leaves)
             if not has_groups and len(schema.prefix) <= _TAIL:  # row groups must be checked in each footer
                 _last_schema = schema
-        elif number == _GROUPS_FIELD and kind in LISTS:
+        elif number == _GROUPS_FIELD and kind == LIST:
             has_groups = True
             for place, _ in enumerate(reader.structs()):
                 _check_group(reader, place, schema.leaves, faults)
@@ -213,12 +215,12 @@ def _element(reader: ThriftReader) -> tuple[int | None, int, int]:
     """(physical type, repetition, number of children) of a schema element; a group has no type."""
     kind_of, repetition, children = None, _REQUIRED, 0
     for number, kind in reader.fields():
-        if number == 1 and kind in INTEGERS:
-            kind_of = reader.integer()
-        elif number == 3 and kind in INTEGERS:
-            repetition = reader.integer()
-        elif number == 5 and kind in INTEGERS:
-            children = reader.integer()
+        if number == 1 and kind == I32:
+            kind_of = reader.i32()
+        elif number == 3 and kind == I32:
+            repetition = reader.i32()
+        elif number == 5 and kind == I32:
+            children = reader.i32()
         else:
             reader.skip(kind)
     return kind_of, repetition, children
@@ -227,7 +229,7 @@ def _element(reader: ThriftReader) -> tuple[int | None, int, int]:
 def _check_group(reader: ThriftReader, place: int, leaves: Sequence[_Leaf], faults: list[ParquetError]) -> None:
     chunks = 0
     for number, kind in reader.fields():
-        if number == 1 and kind in LISTS:
+        if number == 1 and kind == LIST:
             for column, _ in enumerate(reader.structs()):
                 if column >= len(leaves):
                     raise ParquetError(f"row group {place} has more columns than the schema, which has {len(leaves)}")
@@ -256,8 +258,8 @@ def _check_column(reader: ThriftReader, where: str, leaf: _Leaf, faults: list[Pa
 def _check_metadata(reader: ThriftReader, where: str, leaf: _Leaf, faults: list[ParquetError]) -> None:
     stored = None
     for number, kind in reader.fields():
-        if number == 1 and kind in INTEGERS:
-            stored = reader.integer()
+        if number == 1 and kind == I32:
+            stored = reader.i32()
         elif number == 12 and kind == STRUCT:
             for size in _statistics(reader):
                 if size < _WIDTHS.get(leaf.kind, 0):
@@ -276,7 +278,7 @@ def _check_size_statistics(reader: ThriftReader, where: str, leaf: _Leaf) -> Non
     """Checks Parquet's `SizeStatistics` (parquet.thrift): a histogram has a number for each level, or is empty."""
     levels = {2: leaf.repetition_levels + 1, 3: leaf.definition_levels + 1}
     for number, kind in reader.fields():
-        if number in levels and kind in LISTS:
+        if number in levels and kind == LIST:
             count, item = reader.items()
             if count not in (0, levels[number]):
                 raise ParquetError(f"{where} has size statistics of {count} levels, expected {levels[number]}")

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from penstock.proto.value_classes import dataclass
 from penstock.table.parquet.checks import ParquetError
-from penstock.table.parquet.thrift import INTEGERS, STRUCT, ThriftError, ThriftReader
+from penstock.table.parquet.thrift import I32, STRUCT, ThriftError, ThriftReader
 
 MAX_PAGE_BYTES: Final = 512 << 20
 """Largest page that is decoded, in uncompressed bytes. Writers limit pages to 1 MiB, or to a single larger value."""
@@ -147,12 +147,12 @@ def _page_header(reader: ThriftReader) -> _Page:
     page_kind = stored = uncompressed = -1
     values, encodings = 0, []
     for number, kind in reader.fields():
-        if number == 1 and kind in INTEGERS:
-            page_kind = reader.integer()
-        elif number == 2 and kind in INTEGERS:
-            uncompressed = reader.integer()
-        elif number == 3 and kind in INTEGERS:
-            stored = reader.integer()
+        if number == 1 and kind == I32:
+            page_kind = reader.i32()
+        elif number == 2 and kind == I32:
+            uncompressed = reader.i32()
+        elif number == 3 and kind == I32:
+            stored = reader.i32()
         elif number in (5, 8) and kind == STRUCT:  # data_page_header, data_page_header_v2
             values, encoding = _data_page(reader, encoding_field=2 if number == 5 else 4)
             encodings.append(encoding)
@@ -165,10 +165,10 @@ def _data_page(reader: ThriftReader, encoding_field: int) -> tuple[int, int]:
     """(number of values, encoding) of a data page."""
     values, encoding = 0, -1
     for number, kind in reader.fields():
-        if number == 1 and kind in INTEGERS:
-            values = reader.integer()
-        elif number == encoding_field and kind in INTEGERS:
-            encoding = reader.integer()
+        if number == 1 and kind == I32:
+            values = reader.i32()
+        elif number == encoding_field and kind == I32:
+            encoding = reader.i32()
         else:
             reader.skip(kind)
     return values, encoding

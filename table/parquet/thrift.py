@@ -9,15 +9,17 @@ from collections.abc import Iterator
 from typing import Final
 
 MAX_DEPTH: Final = 32
+_MOST_FIELDS: Final = 1 << 15
 
 BOOL_TRUE: Final = 1
 BOOL_FALSE: Final = 2
 _BYTE: Final = 3
-INTEGERS: Final = (4, 5, 6)
-"""i16, i32, i64, all encoded as zigzag varints."""
+I32: Final = 5
+"""i16 (4) and i64 (6) are other types: Arrow's reader skips a field whose type is not the one of parquet.thrift."""
 _DOUBLE: Final = 7
 BINARY: Final = 8
-LISTS: Final = (9, 10)
+LIST: Final = 9
+_SET: Final = 10
 _MAP: Final = 11
 STRUCT: Final = 12
 
@@ -60,7 +62,9 @@ class ThriftReader:
             if head >> 4:
                 number += head >> 4
             else:
-                number = self.integer()
+                number = self._signed()
+            if not 0 < number < _MOST_FIELDS:  # Arrow's reader keeps 16 bits: the field would be another one to it
+                raise ThriftError(f"a field with the number {number}")
             yield number, head & 15
 
     def varint(self) -> int:
@@ -71,8 +75,14 @@ class ThriftReader:
             raise ThriftError("a number exceeds the bytes") from None
         return value
 
-    def integer(self) -> int:
-        """A signed number."""
+    def i32(self) -> int:
+        """A signed number of 32 bits. ThriftError for a larger one, of which Arrow's reader keeps 32 bits."""
+        value = self._signed()
+        if not -(1 << 31) <= value < 1 << 31:
+            raise ThriftError(f"a number of {value.bit_length()} bits, expected 32")
+        return value
+
+    def _signed(self) -> int:
         value = self.varint()
         return (value >> 1) ^ -(value & 1)
 
@@ -130,7 +140,7 @@ def _after(data: bytes, at: int, kind: int, depth: int) -> int:
         return at
     if kind == STRUCT:
         return _after_struct(data, at, depth)
-    if kind in LISTS:
+    if kind in (LIST, _SET):
         return _after_list(data, at, depth)
     if kind in (_BYTE, _DOUBLE):
         return at + (1 if kind == _BYTE else 8)

@@ -23,6 +23,8 @@ _ARROW_SCHEMES = {
     "abfss": "abfss",
 }
 """Supported URI scheme -> its name in pyarrow."""
+SCHEMES: Final = frozenset(_ARROW_SCHEMES)
+"""The supported URI schemes."""
 AZURE_SCHEMES: Final = ("abfs", "abfss")
 _AZURE_HOST: Final = re.compile(r"[^:/]*(:\d*)?/")
 """A host, perhaps with a port, and the beginning of a path."""

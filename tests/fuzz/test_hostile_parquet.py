@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import io
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
@@ -12,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.enumerator.planning.event_time.bounds import EventTimeColumn, row_group_bounds, row_group_sizes
-from penstock.proto.errors import CorruptFile
+from penstock.proto.errors import CorruptFile, PenstockError
 from penstock.proto.model.splits import FileRef, WholeFile
 from penstock.reader.base import file as base_file
 from penstock.reader.base.file import BaseFile
@@ -23,7 +25,7 @@ from penstock.table.parquet.footer import read_base_footer
 from penstock.table.schema.avro import parse_record_schema
 from tests.fuzz import thrift_tree
 from tests.fuzz.memory_storage import MemoryStorage
-from tests.fuzz.thrift_tree import BINARY, I32, I64, LIST, STRUCT, Node
+from tests.fuzz.thrift_tree import BINARY, I16, I32, I64, LIST, SET, STRUCT, Node
 
 RECORD = parse_record_schema(
     '{"type":"record","name":"r","fields":[{"name":"key","type":"string"},{"name":"n","type":["null","long"]}]}'
@@ -166,6 +168,70 @@ def test_size_statistics_of_other_levels_are_corrupt(field: int, levels: int) ->
         else:
             with pytest.raises(CorruptFile, match="size statistics"):
                 use(with_footer(written(), change))
+
+
+def schema(root: Node) -> list[Node]:
+    """The schema's elements: its root, and each column."""
+    return dict(root.fields)[2].value
+
+
+@pytest.mark.parametrize(
+    ("repetition", "error"),
+    [
+        ((3, Node(I64, 1)), "size statistics of 2 levels, expected 1"),
+        ((3, Node(I16, 1)), "size statistics of 2 levels, expected 1"),
+        ((3, Node(I32, (1 << 32) + 1)), "a number of 33 bits"),
+        ((3 + (1 << 16), Node(I32, 1)), "a field with the number 65539"),
+    ],
+)
+def test_repetition_that_pyarrow_reads_otherwise_is_corrupt(repetition: tuple[int, Node], error: str) -> None:
+    """pyarrow skips a field of another type, and keeps 32 bits of a number and 16 of a field's. A check that follows
+    the field otherwise lets size statistics pass at which the process would end."""
+
+    def change(root: Node) -> None:
+        element = schema(root)[1 + N]
+        element.fields = sorted(
+            [*(pair for pair in element.fields if pair[0] != 3), repetition], key=lambda pair: pair[0]
+        )
+
+    for use in (read, read_far, footer):
+        with pytest.raises(CorruptFile, match=error):
+            use(with_footer(written(), change))
+
+
+@pytest.mark.parametrize(("number", "kind"), [(2, LIST), (2, SET), (2 + (1 << 16), LIST)])
+def test_second_schema_is_corrupt_or_ignored_as_by_pyarrow(number: int, kind: int) -> None:
+    """pyarrow takes the last list as the schema, and skips a set."""
+
+    def change(root: Node) -> None:
+        other = copy.deepcopy(schema(root))
+        other[1 + N].fields = [pair for pair in other[1 + N].fields if pair[0] != 3]
+        root.fields.append((number, Node(kind, other, STRUCT)))
+
+    for use in (read, read_far, footer):
+        if kind == SET:
+            use(with_footer(written(), change))
+        else:
+            with pytest.raises(CorruptFile, match=r"schema after the row groups|a field with the number"):
+                use(with_footer(written(), change))
+
+
+def test_each_changed_type_of_a_field_gives_rows_or_an_error() -> None:
+    """Each byte of the footer that may begin an i32 says i64 or i16 instead: no read ends the process."""
+    data = written()
+    begin = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    places = [at for at in range(begin, len(data) - 8) if data[at] & 15 == I32]
+    outcomes: Counter[str] = Counter()
+    for at in places:
+        for kind in (I16, I64):
+            changed = bytearray(data)
+            changed[at] = data[at] & 0xF0 | kind
+            try:
+                read(bytes(changed))
+                outcomes["rows"] += 1
+            except PenstockError:
+                outcomes["error"] += 1
+    assert outcomes.total() == 2 * len(places) > 100 and outcomes["rows"] and outcomes["error"]
 
 
 def test_size_statistics_of_texts_for_numbers_are_corrupt() -> None:

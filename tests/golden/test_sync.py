@@ -119,7 +119,7 @@ def test_snapshot(golden: Golden, name: str, tmp_path: pathlib.Path) -> None:
     assert is_equal == (name not in HELD_BACK)
 
 
-@pytest.mark.sampled(2, rest=24)
+@pytest.mark.sampled(2, rest=50)
 @pytest.mark.parametrize("name", BY_COMMITS)
 def test_every_commit(golden: Golden, name: str, tmp_path: pathlib.Path) -> None:
     """From the first commit on, one commit in a transaction: inserts, updates, deletes, moves, new columns."""

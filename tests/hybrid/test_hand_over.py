@@ -31,8 +31,8 @@ SHORT: Final = (
     (Kind.UPSERT, WritePath.HOODIE_STREAMER, EntryPoint.SPARK),
     (Kind.UPSERT, WritePath.PENSTOCK, EntryPoint.GROUP),
 )
-"""Each kind and entry point, and each way to write but Spark's sink, which `test_lake_rounds` has; `make long` has
-every combination."""
+"""Each kind and entry point, and each way to write but Spark's sink, with which `test_lake_rounds` compares the table;
+`make long` has every combination."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,8 +105,10 @@ def run_until(driver: LineProcess, step: str) -> list[str]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.sampled(0, rest=1)
-@pytest.mark.parametrize(("way", "kind"), [("upsert", "merge_on_read"), ("insert", "copy_on_write")])
+@pytest.mark.parametrize(
+    ("way", "kind"),
+    [("upsert", "merge_on_read"), pytest.param("insert", "copy_on_write", marks=pytest.mark.long)],
+)
 def test_batches_are_written_once_whatever_is_killed(
     hudi: Any, make_bench: Callable[[str, str], Bench], way: str, kind: str
 ) -> None:

@@ -85,7 +85,7 @@ def test_hudi_goes_on_after_two_writers_of_a_server(
 WRITERS, WRITES, KILLS = 3, 4, 4
 
 
-@pytest.mark.sampled(0, rest=1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("kind", "index"), [("merge_on_read", "bucket"), ("copy_on_write", "simple")])
 def test_killed_server_keeps_accepted_writes_alone(hudi: Any, tmp_path: pathlib.Path, kind: str, index: str) -> None:
     path, rng = tmp_path / "trip", random.Random(f"{kind} {index}")

@@ -52,7 +52,7 @@ def select(prefix: str, kind: str, values: Sequence[str]) -> str:
     return " union all ".join(f"select '{prefix}{n}' id, cast({text} as {kind}) v" for n, text in enumerate(values))
 
 
-@pytest.mark.sampled(2, rest=2)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("change", CHANGES)
 def test_changed_type_reads_as_hudi_reads_it(hudi: Any, tmp_path: pathlib.Path, change: str) -> None:
     old, new, values = CHANGES[change]
@@ -98,7 +98,7 @@ def test_renamed_column_reads_as_hudi_reads_it_before_the_next_write(
         hudi.call("reset spark.sql.parquet.enableVectorizedReader")
 
 
-@pytest.mark.sampled(2, rest=2)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "values"),
     [

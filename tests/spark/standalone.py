@@ -19,8 +19,8 @@ from tests.spark.line_process import LineProcess
 HOSTS: Final = ("127.0.0.1", "localhost")
 """Two names of one host: Spark does not run a copy of a task on the same host."""
 JAVA_OPTIONS: Final = os.environ.get("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-"""The options of drivers, which the suites get from `tools/spark_classes.py`, for workers and executors too: with its
-archive of classes they start in a third of the processor time."""
+"""The options of the suites' drivers (`tools/spark_classes.py`), which workers and executors get too: with the archive
+of classes they start in a third of the processor time."""
 _EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 
 

@@ -19,7 +19,7 @@ from tests.interop.mixed.histories import row_difference
 from tests.interop.mixed.shapes import Row, Shape, shape_of
 from tests.interop.mixed.writers import Writers
 
-pytestmark = [pytest.mark.interop, pytest.mark.sampled(0, rest=1), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
 TWO_WRITERS = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 
 from penstock.proto.errors import ConfigurationError, CorruptFile, UnsupportedFeature
@@ -141,6 +143,9 @@ def test_folders_that_the_reader_trusts_are_on_any_store(table: str, stated: str
         ("/lake/t", "hdfs://nn:8020/lake2"),
         ("/lake/t", "hdfs://nn:8020/"),
         ("/lake/t", "hdfs://nn:8020/lake/../secret"),
+        ("/lake/t", "hdfs://nn:8020/lake/%2e%2e/secret"),
+        ("/lake/t", "hdfs://nn:8020/lake/.%2E/secret"),
+        ("/lake/t", "s3://raw/lake/old/..%2F..%2Fsecret"),
         ("/lake/t", "hdfs://nn:9000/lake/src"),
         ("/lake/t", "s3://raw/lake/older"),
         ("/lake/t", "s3://other/lake/old"),
@@ -167,7 +172,28 @@ def test_a_path_without_a_scheme_is_on_the_store_of_the_table_whatever_is_truste
 def test_trusted_folders_come_from_the_environment() -> None:
     text = f" {TRUSTED[0]} ,{TRUSTED[1]}, "
     assert trusted_sources({TRUSTED_SOURCES: text}) == TRUSTED[:2] and trusted_sources({}) == ()
-    for wrong in ("src", "/", "s3://bucket", "s3://K:secret@bucket/", "/data/../etc", "hdfs://nn:8020"):
+    for wrong in (
+        "src", "/", "/.", "/data/../etc", "/data/%2e%2e/etc", "/data//x", "//data/src", "file://data/src", "/data/a?b",
+        "s3://bucket", "s3://K:secret@bucket/", "s3://bucket/.", "s3://bucket/%2F", "hdfs://nn:8020", "ftp://host/x",
+        "c:/data", "s3://AK:S,secret@raw/lake",
+    ):  # fmt: skip
         with pytest.raises(ConfigurationError, match="is no folder") as caught:
             trusted_sources({TRUSTED_SOURCES: wrong})
         assert "secret" not in str(caught.value)
+
+
+def test_the_longest_trusted_folder_counts() -> None:
+    trusted = ("s3://raw/lake?region=a", "s3://K:S@raw/lake/old")
+    assert located_sources("/lake/t", "s3://raw/lake/old/src", trusted) == "s3://K:S@raw/lake/old/src"
+    assert located_sources("/lake/t", "s3://raw/lake/new", trusted) == "s3://raw/lake/new?region=a"
+
+
+def test_a_symbolic_link_in_a_trusted_folder_leads_nowhere_else(tmp_path: pathlib.Path) -> None:
+    trusted, secret = tmp_path / "src", tmp_path / "secret"
+    (trusted / "inside").mkdir(parents=True)
+    secret.mkdir()
+    (trusted / "link").symlink_to(secret)
+    (trusted / "other").symlink_to(trusted / "inside")
+    with pytest.raises(CorruptFile, match=TRUSTED_SOURCES):
+        located_sources("s3://bucket/t", f"file://{trusted}/link", (str(trusted),))
+    assert located_sources("s3://bucket/t", f"file://{trusted}/other", (str(trusted),)) == str(trusted / "inside")
