@@ -31,7 +31,7 @@ from penstock.reader.merge.gaps import HELD, absent, fills_from_newer, gaps_of, 
 from penstock.reader.merge.keys import RecordTable, number_keys, number_positions
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.ordering import OrderingTuples
-from penstock.reader.merge.ordering_columns import check_same_type, has_foreign_values, in_microseconds
+from penstock.reader.merge.ordering_columns import check_same_types, has_foreign_values, in_microseconds
 from penstock.reader.merge.stream import LogWinners
 from penstock.reader.split.context import SplitContext
 from penstock.reader.values.record_keys import NoKey
@@ -290,9 +290,7 @@ class _LogReader:
             return
         if has_foreign_values(deletes, default):
             writer = self._blocks.writer(counted)
-            names = self._schema.ordering.names
-            for name, field in zip(names, self._schema.ordering_fields, strict=True):
-                check_same_type(writer, name, field, str(counted.place))
+            check_same_types(writer, self._schema.ordering.names, self._schema.ordering_fields, str(counted.place))
 
     def _add_data(
         self, blocks: Sequence[BlockRecords], first_pass: FirstPass, columns: tuple[str, ...], keep_rows: bool

@@ -197,16 +197,17 @@ def has_foreign_values(deletes: DeleteRecords, default: np.ndarray) -> bool:
     return bool((default & ~blank).any())
 
 
-def check_same_type(writer: RecordSchema, name: str, column: AvroField, where: str) -> None:
-    """SchemaMismatch for deletes with values from before the type of the ordering field `name` changed: Hudi 1.2.0
-    cannot compare them either (ClassCastException)."""
-    written = ordering_field(writer, name)
-    if written is not None and compatible(written.type, column.type, name) != Same():
-        raise SchemaMismatch(
-            f"{where}: deletes with values of ordering column {name!r} as {type_name(written.type)}, which is "
-            f"{type_name(column.type)} now; Hudi's reader fails on them too: compact the file group with the column's "
-            "former type"
-        )
+def check_same_types(writer: RecordSchema, names: Sequence[str], fields: Sequence[AvroField], where: str) -> None:
+    """SchemaMismatch for deletes with values from before the type of an ordering field changed: Hudi 1.2.0 cannot
+    compare them either (ClassCastException). `fields`: the table's, by `names`."""
+    for name, field in zip(names, fields, strict=True):
+        written = ordering_field(writer, name)
+        if written is not None and compatible(written.type, field.type, name) != Same():
+            raise SchemaMismatch(
+                f"{where}: deletes with values of ordering column {name!r} as {type_name(written.type)}, which is "
+                f"{type_name(field.type)} now; Hudi's reader fails on them too: compact the file group with the "
+                "column's former type"
+            )
 
 
 def ordering_field(record: RecordSchema, name: str) -> AvroField | None:

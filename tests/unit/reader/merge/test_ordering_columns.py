@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.proto.errors import CorruptBlock, SchemaMismatch
-from penstock.reader.merge.ordering_columns import OrderingColumns, check_same_type, in_microseconds
+from penstock.reader.merge.ordering_columns import OrderingColumns, check_same_types, in_microseconds
 from penstock.table.log.delete_list import ARRAY, INT, LONG, NULL, TIME_MICROS
 from penstock.table.log.deletes import DeleteRecords, OrderingItems
 from penstock.table.schema.avro import AvroField, Primitive, parse_record_schema
@@ -148,10 +148,10 @@ def test_deletes_of_former_type_of_column_are_refused(written: str | None, fits:
     fields = [{"name": "other", "type": "int"}, *([{"name": "ts", "type": written}] if written else [])]
     writer = parse_record_schema(json.dumps({"type": "record", "name": "r", "fields": fields}))
     if fits:
-        check_same_type(writer, "ts", field("long"), "block 3")
+        check_same_types(writer, ["ts"], [field("long")], "block 3")
         return
     with pytest.raises(SchemaMismatch, match=f"block 3: deletes with values of ordering column 'ts' as {written}"):
-        check_same_type(writer, "ts", field("long"), "block 3")
+        check_same_types(writer, ["ts"], [field("long")], "block 3")
 
 
 def test_values_are_those_of_fields_of_structs() -> None:
@@ -180,6 +180,6 @@ def test_deletes_of_former_type_of_a_nested_field_are_refused() -> None:
         json.dumps({"type": "record", "name": "r", "fields": [{"name": "s", "type": ["null", inner], "default": None}]})
     )
     for name in ("s.other", "s.seq.x", "t.seq"):
-        check_same_type(writer, name, field("long"), "block 3")
+        check_same_types(writer, [name], [field("long")], "block 3")
     with pytest.raises(SchemaMismatch, match=r"ordering column 's\.seq' as int"):
-        check_same_type(writer, "s.seq", field("long"), "block 3")
+        check_same_types(writer, ["s.seq"], [field("long")], "block 3")
