@@ -6,9 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.engine.write.current_table import CurrentTable
-from penstock.engine.write.settings import VERSIONS, refuse_read_only, refuse_unwritten, timeline_zone
+from penstock.engine.write.settings import (
+    VERSIONS,
+    refuse_nested_ordering,
+    refuse_read_only,
+    refuse_unwritten,
+    timeline_zone,
+)
 from penstock.proto.errors import ConfigurationError, CorruptFile, InvariantViolation, TableError, UnsupportedFeature
 from penstock.proto.model.files import FileRef
+from penstock.table.config.merge_rules import rules_of_writes
 from penstock.table.config.properties import load_properties
 from penstock.table.files.slices import GroupId
 from penstock.table.hudi_table import HudiTable
@@ -89,7 +96,9 @@ def open_rewritten(path: str, timeline_timezone: str) -> ServicedTable:
     table = HudiTable(storage, load_properties(storage))
     refuse_unwritten(table)
     environment = WriteEnvironment(zone=timeline_zone(table.properties, timeline_timezone))
-    return ServicedTable(table=table, storage=storage, environment=environment)
+    serviced = ServicedTable(table=table, storage=storage, environment=environment)
+    refuse_nested_ordering(rules_of_writes(table.properties).mode, serviced.where)
+    return serviced
 
 
 def check_parts(*, schedule_only: bool, run_only: bool) -> None:

@@ -12,6 +12,7 @@ from penstock.engine.write.index.index_choice import INDEX_NAMES, refuse_other_i
 from penstock.engine.write.settings import RECORD_KEY_OPTION, check_key_form
 from penstock.proto.errors import ConfigurationError, SchemaMismatch
 from penstock.reader.merge.ordering import check_ordering_type
+from penstock.reader.values.field_paths import field_type
 from penstock.table.config.change_logging import ChangeLogging
 from penstock.table.config.java_properties import format_properties
 from penstock.table.config.new_table import NewTable, new_table_properties
@@ -23,7 +24,7 @@ from penstock.table.storage.local_writes import WritableStorage, open_writable
 from penstock.table.storage.uris import redacted_uri
 from penstock.writer.metadata_table.create import create_metadata_table
 from penstock.writer.rows.chunks import without_pandas_index
-from penstock.writer.rows.key_types import check_key_type, check_partition_type, field_type
+from penstock.writer.rows.key_types import check_key_type, check_partition_type
 from penstock.writer.rows.row_operations import STORES_OPERATIONS
 from penstock.writer.rows.timestamp_partitions import PREFIX
 from penstock.writer.rows.timestamp_partitions import time_partitions as parsed_options

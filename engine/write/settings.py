@@ -11,8 +11,16 @@ import pyarrow as pa
 
 from penstock.engine.write.partition_settings import COMPLEX_KEYS, SIMPLE_KEYS, partition_paths
 from penstock.proto.errors import ConfigurationError, TableError, UnsupportedFeature
-from penstock.proto.model.splits import CommitTimeOrdering, CustomMerge, EventTimeOrdering, OrderingMode, WholeRecords
+from penstock.proto.model.splits import (
+    CommitTimeOrdering,
+    CustomMerge,
+    EventTimeOrdering,
+    MergeMode,
+    OrderingMode,
+    WholeRecords,
+)
 from penstock.reader.merge.ordering_columns import OrderingColumns
+from penstock.reader.values.field_paths import field_type
 from penstock.reader.values.record_keys import KeyMaker, key_maker
 from penstock.table.bootstrap.sources import BOOTSTRAP_BASE_PATH
 from penstock.table.config.change_logging import ChangeLogging, change_logging
@@ -24,7 +32,7 @@ from penstock.table.schema.avro import RecordSchema
 from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.zones import named_zone
 from penstock.writer.metadata_table.update import refuse_unkept
-from penstock.writer.rows.key_types import check_key_type, field_type
+from penstock.writer.rows.key_types import check_key_type
 from penstock.writer.rows.partition_paths import PartitionPaths
 from penstock.writer.rows.row_operations import STORES_OPERATIONS
 
@@ -108,11 +116,6 @@ def write_settings(table: HudiTable, time_options: Mapping[str, str], *, keeps_m
 
 def refuse_read_only(properties: TableProperties) -> None:
     """UnsupportedFeature for a table that is read, and that neither a write nor a service may change."""
-    if nested := [name for name in properties.ordering_fields if "." in name]:
-        raise UnsupportedFeature(
-            f"table {redacted_uri(properties.base_path)} is ordered by {nested[0][:100]!r}, a field of a struct: it is "
-            "read, and neither written nor serviced; write, compact, cluster and clean it with Hudi"
-        )
     if properties.base_file_format != "PARQUET":
         raise UnsupportedFeature(
             f"table {redacted_uri(properties.base_path)}: base files in {properties.base_file_format} are read, not "
@@ -122,6 +125,16 @@ def refuse_read_only(properties: TableProperties) -> None:
         raise UnsupportedFeature(
             f"table {redacted_uri(properties.base_path)} is a bootstrapped table ({BOOTSTRAP_BASE_PATH} is set): it is "
             "read, and neither written nor serviced; write, compact, cluster and clean it with Hudi"
+        )
+
+
+def refuse_nested_ordering(mode: MergeMode, where: str) -> None:
+    """UnsupportedFeature for rows that are ordered by a field of a struct, which only reads compare."""
+    nested = [name for name in mode.ordering_fields if "." in name] if isinstance(mode, EventTimeOrdering) else []
+    if nested:
+        raise UnsupportedFeature(
+            f"{where} is ordered by {nested[0][:100]!r}, a field of a struct: rows are read, and neither written, "
+            "compacted nor clustered; do this with Hudi"
         )
 
 
@@ -186,6 +199,7 @@ def _mode(properties: TableProperties, where: str) -> OrderingMode:
             f"{where}: its records are merged by {rules.mode.name[:200]}, a merger or payload class in Java: such a "
             "table is read, and not written; write and compact it with Hudi"
         )
+    refuse_nested_ordering(rules.mode, where)
     match rules.mode:
         case CommitTimeOrdering() if plain:
             return rules.mode

@@ -124,7 +124,7 @@ def column_sources(
     """
     global _last_match
     if not columns:
-        return ()  # a count of rows needs none; the last match stays for the rows of the same block
+        return ()  # a count of rows needs no column, and keeps the last match for the rows of the same block
     last = _last_match
     if (
         names is None

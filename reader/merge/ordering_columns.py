@@ -16,10 +16,11 @@ from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.proto.model.splits import CommitTimeOrdering, CustomMerge, EventTimeOrdering, Scan
 from penstock.proto.value_classes import dataclass
 from penstock.reader.merge.ordering import check_ordering_type
+from penstock.reader.values.field_paths import field_of, field_type, field_values, top_level
 from penstock.table.arrow_arrays import numpy_array
 from penstock.table.arrow_compute import pc
 from penstock.table.log.delete_list import ARRAY, INT, LONG, NULL, TIME_MICROS
-from penstock.table.schema.avro import AvroField, Primitive, RecordSchema, RecordType
+from penstock.table.schema.avro import AvroField, Primitive, RecordSchema
 from penstock.table.schema.compatibility import Same, compatible, type_name
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class OrderingColumns:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns to read for the values, each once."""
-        return tuple(dict.fromkeys(name.partition(".")[0] for name in self.names))
+        return tuple(dict.fromkeys(top_level(name) for name in self.names))
 
     @property
     def is_nested(self) -> bool:
@@ -60,7 +61,7 @@ class OrderingColumns:
     def parts(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The values of a batch that has the columns: one array for each of `types`. A field of a null is null."""
         if not self.dotted:
-            return [_values(batch, name) for name in self.names]
+            return [field_values(batch, name) for name in self.names]
         texts = batch.column(self.names[0])
         numbers = pc.extract_regex(texts, _FILE_AND_POSITION)
         malformed = pc.and_(texts.is_valid(), pc.invert(numbers.is_valid()))
@@ -95,12 +96,6 @@ class OrderingColumns:
         return default
 
 
-def _values(batch: pa.RecordBatch, name: str) -> pa.Array:
-    column, *fields = name.split(".")
-    values = batch.column(column)
-    return pc.struct_field(values, fields) if fields else values
-
-
 def ordering_columns(scan: Scan, schema: pa.Schema) -> OrderingColumns:
     """The scan's ordering columns. SchemaMismatch for a column that the table lacks, or one without an order."""
     place, dotted, deletes_win = f"table {scan.table}", False, False
@@ -113,7 +108,7 @@ def ordering_columns(scan: Scan, schema: pa.Schema) -> OrderingColumns:
             names = tuple(name for name in fields if name in schema.names)
     kinds = []
     for name in names:
-        kind = _type(schema, name)
+        kind = field_type(schema, name)
         if kind is None:
             raise SchemaMismatch(
                 f"{place}: its ordering column {name!r} is not among its columns {', '.join(schema.names)[:1000]}"
@@ -124,17 +119,6 @@ def ordering_columns(scan: Scan, schema: pa.Schema) -> OrderingColumns:
         kinds.append(kind)
     types = (pa.int64(), pa.int64()) if dotted else tuple(kinds)
     return OrderingColumns(names=names, types=types, dotted=dotted, deletes_win=deletes_win, place=place)
-
-
-def _type(schema: pa.Schema, name: str) -> pa.DataType | None:
-    """The type of a column, or of a field of a struct (Hudi `HoodieAvroUtils.getNestedFieldVal`)."""
-    kind: pa.DataType = pa.struct(list(schema))
-    for part in name.split("."):
-        place = kind.get_field_index(part) if pa.types.is_struct(kind) else -1
-        if place < 0:
-            return None
-        kind = kind.field(place).type
-    return kind
 
 
 _NO_VALUE: Final = 0
@@ -201,22 +185,10 @@ def check_same_types(writer: RecordSchema, names: Sequence[str], fields: Sequenc
     """SchemaMismatch for deletes with values from before the type of an ordering field changed: Hudi 1.2.0 cannot
     compare them either (ClassCastException). `fields`: the table's, by `names`."""
     for name, field in zip(names, fields, strict=True):
-        written = ordering_field(writer, name)
+        written = field_of(writer, name)
         if written is not None and compatible(written.type, field.type, name) != Same():
             raise SchemaMismatch(
                 f"{where}: deletes with values of ordering column {name!r} as {type_name(written.type)}, which is "
                 f"{type_name(field.type)} now; Hudi's reader fails on them too: compact the file group with the "
                 "column's former type"
             )
-
-
-def ordering_field(record: RecordSchema, name: str) -> AvroField | None:
-    """The ordering field `name` of a schema; None if the schema lacks it."""
-    fields: Sequence[AvroField] = record.fields
-    field = None
-    for part in name.split("."):
-        field = next((one for one in fields if one.name == part), None)
-        if field is None:
-            return None
-        fields = field.type.fields if isinstance(field.type, RecordType) else ()
-    return field

@@ -14,7 +14,8 @@ from penstock.proto.model.positions import COMPLETION_TIME
 from penstock.proto.model.splits import CustomMerge, RowsOf, Scan
 from penstock.proto.value_classes import dataclass
 from penstock.reader.merge.delete_markers import DeleteMarkers, delete_markers
-from penstock.reader.merge.ordering_columns import OrderingColumns, ordering_columns, ordering_field
+from penstock.reader.merge.ordering_columns import OrderingColumns, ordering_columns
+from penstock.reader.values.field_paths import field_of
 from penstock.reader.values.record_keys import RECORD_KEY, STORED_KEY, KeyMaker, key_maker
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Predicate, columns_of
@@ -81,7 +82,7 @@ class ReadSchema:
     @property
     def ordering_fields(self) -> tuple[AvroField, ...]:
         """The ordering fields as the table defines them, in the order of `ordering.names`."""
-        fields = (ordering_field(self.record, name) for name in self.ordering.names)
+        fields = (field_of(self.record, name) for name in self.ordering.names)
         return tuple(field for field in fields if field is not None)
 
     def file_names(self, instant: str, where: str) -> ColumnMapping | None:

@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from penstock.proto.errors import SchemaMismatch, TableError
 from penstock.proto.value_classes import dataclass
+from penstock.reader.values.field_paths import field_of, field_values, top_level
 from penstock.reader.values.java_text import float_texts
 from penstock.table.arrow_compute import pc
-from penstock.table.schema.avro import AvroType, Decimal, EnumType, Fixed, Primitive, RecordSchema, RecordType
+from penstock.table.schema.avro import Decimal, EnumType, Fixed, Primitive, RecordSchema
 
 RECORD_KEY: Final = "_hoodie_record_key"
 _NULL: Final = "__null__"
@@ -54,7 +55,7 @@ class KeyMaker:
         """
         if self.fields == (RECORD_KEY,):
             return _not_null(batch.column(RECORD_KEY), RECORD_KEY)
-        texts = [self._texts(name, _column(batch, name)) for name in self.fields]
+        texts = [self._texts(name, field_values(batch, name)) for name in self.fields]
         if len(texts) > 1:
             parts = (_part(name, text) for name, text in zip(self.fields, texts, strict=True))
             return pc.binary_join_element_wise(*parts, ",")
@@ -90,17 +91,13 @@ class KeyMaker:
 STORED_KEY: Final = KeyMaker((RECORD_KEY,))
 
 
-def top_level(name: str) -> str:
-    """The column that holds a key field."""
-    return name.partition(".")[0]
-
-
 def key_maker(fields: Sequence[str], record: RecordSchema, where: str, *, may_be_named: bool = False) -> KeyMaker:
     """How the keys of a table with this schema are made. SchemaMismatch, beginning with `where`, for key columns that
     the table lacks or that are lists, maps or records."""
     millis = set()
     for name in fields:
-        kind = _field_type(name, record)
+        field = field_of(record, name)
+        kind = None if field is None else field.type
         if kind is None or not isinstance(kind, _SCALARS):
             raise SchemaMismatch(
                 f"{where}: key column {name!r} (virtual keys) is {'nested' if kind else 'missing'}: expected a "
@@ -109,27 +106,6 @@ def key_maker(fields: Sequence[str], record: RecordSchema, where: str, *, may_be
         if isinstance(kind, Primitive) and kind.logical in _MILLIS:
             millis.add(name)
     return KeyMaker(tuple(fields), frozenset(millis), may_be_named)
-
-
-def _field_type(name: str, record: RecordSchema) -> AvroType | None:
-    whole = record.by_name().get(name)
-    if whole is not None:
-        return whole.type
-    fields, kind = record.fields, None
-    for part in name.split("."):
-        inner = next((field for field in fields if field.name == part), None)
-        if inner is None:
-            return None
-        kind = inner.type
-        fields = kind.fields if isinstance(kind, RecordType) else ()
-    return kind
-
-
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
-    if name in batch.schema.names:
-        return batch.column(name)
-    head, *inner = name.split(".")
-    return pc.struct_field(batch.column(head), inner)
 
 
 def _not_null(keys: pa.Array, name: str) -> pa.Array:

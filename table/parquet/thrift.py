@@ -15,7 +15,7 @@ BOOL_TRUE: Final = 1
 BOOL_FALSE: Final = 2
 _BYTE: Final = 3
 I32: Final = 5
-"""i16 (4) and i64 (6) are other types: Arrow's reader skips a field whose type is not the one of parquet.thrift."""
+"""The type of an i32. Arrow's reader skips a field if its type differs from the type in parquet.thrift."""
 _DOUBLE: Final = 7
 BINARY: Final = 8
 LIST: Final = 9

@@ -85,8 +85,8 @@ def test_rows_after_each_write_equal_hudis(
     with pytest.raises(penstock.errors.UnsupportedFeature, match=r"ordered by 's\.a\.seq', a field of a struct"):
         penstock.write(str(path), pa.table({"id": ["a"]}))
 
-    values = ordering_columns._values
+    values = ordering_columns.field_values
     monkeypatch.setattr(
-        ordering_columns, "_values", lambda batch, name: pa.nulls(batch.num_rows, values(batch, name).type)
+        ordering_columns, "field_values", lambda batch, name: pa.nulls(batch.num_rows, values(batch, name).type)
     )
     assert rows_of(penstock.read(str(path)).read_all()) != expected, "the negative control: the field is compared"

@@ -13,22 +13,6 @@ from penstock.proto.errors import SchemaMismatch, UnsupportedFeature
 from penstock.writer.rows.timestamp_partitions import TimePartitions
 
 
-def field_type(schema: pa.Schema, name: str) -> pa.DataType | None:
-    """The type of a column; `a.b` is a nested one. None if there is none."""
-    if name in schema.names:
-        return schema.field(name).type
-    head, *inner = name.split(".")
-    if head not in schema.names:
-        return None
-    kind = schema.field(head).type
-    for part in inner:
-        place = kind.get_field_index(part) if pa.types.is_struct(kind) else -1
-        if place < 0:
-            return None
-        kind = kind.field(place).type
-    return kind
-
-
 def check_key_type(kind: pa.DataType, what: str) -> None:
     """UnsupportedFeature, beginning with `what`, for a type whose text Hudi's writers do not agree on; SchemaMismatch
     for one that no key has."""

@@ -12,7 +12,7 @@ from penstock.proto.model.changes import ChangeFormat, ChangesOf
 from penstock.proto.model.hybrid import HybridMode, TopicRecords
 from penstock.proto.model.splits import AllRows, Scan
 from penstock.reader.merge.delete_markers import DELETE_MARK, DeleteMarkers, delete_markers
-from penstock.reader.values.record_keys import top_level
+from penstock.reader.values.field_paths import top_level
 from penstock.table.predicate.parse import parse_predicate
 from penstock.table.predicate.tree import Predicate, columns_of
 from penstock.table.schema.arrow import arrow_schema, arrow_type

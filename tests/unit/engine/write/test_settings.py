@@ -9,6 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
+from penstock.engine.table_services.serviced_table import open_rewritten, open_serviced
 from penstock.engine.write.settings import parse_metadata, timeline_zone, write_settings
 from penstock.proto.errors import ConfigurationError, SchemaMismatch, UnsupportedFeature
 from penstock.proto.model.splits import CommitTimeOrdering, EventTimeOrdering
@@ -133,3 +134,18 @@ def test_zone_of_local_timeline_must_be_given(lake: Lake) -> None:
     with pytest.raises(ConfigurationError, match=f"table {lake.path} .*=LOCAL: .* give timeline_timezone, such as UTC"):
         timeline_zone(properties, "")
     assert str(timeline_zone(properties, "Europe/Oslo")) == "Europe/Oslo"
+
+
+def test_rows_ordered_by_a_field_of_a_struct_are_neither_written_nor_rewritten(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, lake: Lake
+) -> None:
+    table = with_properties(lake, hoodie__table__ordering__fields="s.seq")
+    with pytest.raises(UnsupportedFeature, match=r"ordered by 's\.seq', a field of a struct"):
+        write_settings(table, {})
+    with pytest.raises(UnsupportedFeature, match=r"ordered by 's\.seq', a field of a struct"):
+        open_rewritten(str(lake.path), "")
+    open_serviced(str(lake.path), "")  # cleans, archivals and savepoints compare no rows
+    plain = Lake(tmp_path / "plain", (9, "merge_on_read", "bucket"), monkeypatch, ordering=())
+    table = with_properties(plain, hoodie__table__ordering__fields="s.seq")
+    assert write_settings(table, {}).mode == CommitTimeOrdering(), "the field is not compared"
+    open_rewritten(str(plain.path), "")
