@@ -24,6 +24,9 @@ MAX_TOKEN_BYTES: Final = 4096
 MAX_PEM_BYTES: Final = 1 << 20
 KEEPALIVE_MS: Final = 60_000
 """The idle time after which a connection with active calls is probed, to detect a lost server."""
+IDLE_MS: Final = 10_000
+"""The time without a call after which a connection closes. Until then gRPC connects to a lost server every second, and
+its port may belong to another process by now. The next call opens the connection again."""
 
 _Key = tuple[str, ServerAccess]
 
@@ -104,6 +107,7 @@ def _channel(address: str, access: ServerAccess) -> grpc.Channel:
         ("grpc.max_reconnect_backoff_ms", 1000),
         ("grpc.keepalive_time_ms", KEEPALIVE_MS),
         ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.client_idle_timeout_ms", IDLE_MS),
     ]
     channel: grpc.Channel
     if not access.secured:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import pickle
+import socket
 import subprocess
 import sys
 import textwrap
@@ -19,6 +20,7 @@ from penstock.enumerator.server.run import serve_enumerator
 from penstock.proto.client import channel as client_channel
 from penstock.proto.client.channel import MAX_CHANNELS, connections
 from penstock.proto.client.client import CallLimits, EnumeratorClient
+from penstock.proto.errors import ServerUnavailable
 
 if TYPE_CHECKING:
     from tests.contract.scripted_table import Deployment
@@ -59,6 +61,7 @@ def test_connections_are_bounded(served: Deployment, monkeypatch: pytest.MonkeyP
     """Counts sockets at separate addresses, because gRPC shares one socket among the channels of one address. The least
     recently used one is closed, and opened again on the next call."""
     most, requested = MAX_CHANNELS, MAX_CHANNELS + 5
+    monkeypatch.setattr(client_channel, "IDLE_MS", 3_600_000)
     if not bounded:
         monkeypatch.setattr(client_channel, "MAX_CHANNELS", requested)
     words = TlsSettings(insecure="I know that tokens and rows travel unencrypted")
@@ -79,6 +82,25 @@ def test_connections_are_bounded(served: Deployment, monkeypatch: pytest.MonkeyP
         assert found == expected == len(connections._stubs)
         assert clients[0].newest_position("trips")
     connections._stubs.clear()
+
+
+@pytest.mark.parametrize(("idle_ms", "is_left_alone"), [(1_000, True), (3_600_000, False)], ids=["idle", "control"])
+def test_lost_server_is_left_alone_after_an_idle_time(
+    monkeypatch: pytest.MonkeyPatch, idle_ms: int, is_left_alone: bool
+) -> None:
+    """After a failed call gRPC connects to the address every second, and to any process that has the port by then."""
+    monkeypatch.setattr(client_channel, "IDLE_MS", idle_ms)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    client = EnumeratorClient(f"127.0.0.1:{port}", CallLimits(deadline_ms=500, attempts=1))
+    with pytest.raises(ServerUnavailable):
+        client.newest_position("trips")
+    with socket.create_server(("127.0.0.1", port)) as other:
+        other.settimeout(10 if is_left_alone else 120)
+        with pytest.raises(TimeoutError) if is_left_alone else contextlib.nullcontext():
+            for _ in range(300 if is_left_alone else 6):
+                other.accept()[0].close()
+    client.close()
 
 
 def test_forked_child_uses_a_separate_connection(served: Deployment) -> None:
