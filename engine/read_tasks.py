@@ -281,9 +281,9 @@ def open_request(
 
 def _shared(scan: Scan, options: ParsedOptions, plan: PlanOnServer | None) -> SharedByTasks:
     if isinstance(scan.merge, CustomMerge):
-        from penstock.reader.merge.mergers import find_function  # late: few tables have a custom merger
+        from penstock.reader.merge.mergers import find_functions  # late: few tables have a custom merger
 
-        find_function(scan.merge, options.mergers, f"table {scan.table}")
+        find_functions(scan.merge, scan.table_version, options.mergers, f"table {scan.table}")
     event_time = options.event_time
     if event_time:
         fields = parse_record_schema(scan.schema_json).fields

@@ -83,9 +83,9 @@ def read_split(
     if isinstance(split.part, KafkaRange):
         return with_translated_errors(_topic(scan, split, start, options, tally, topics), where)
     if isinstance(scan.merge, CustomMerge):
-        from penstock.reader.merge.mergers import find_function  # late: few tables have a custom merger
+        from penstock.reader.merge.mergers import find_functions  # late: few tables have a custom merger
 
-        find_function(scan.merge, options.mergers, where)
+        find_functions(scan.merge, scan.table_version, options.mergers, where)
     if split.logs and not isinstance(split.part, WholeFile):
         raise InvariantViolation(f"split {split.split_id} of table {scan.table} has logs and a part of its base file")
     storage = storage or TABLES.of(scan)

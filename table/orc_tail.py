@@ -1,4 +1,4 @@
-"""The end of an ORC file: its types, the time zone of its writer, and the same end with other types of timestamps."""
+"""The end of an ORC file: its types, its stripes and the time zone of its writer, and how another end is stored."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from penstock.table.block_codecs import lz4_decompressed, snappy_decompressed
 from penstock.table.lzo import lzo_decompressed
 from penstock.table.wire_message import WireMessage, read_exactly
 
-_TIMESTAMP: Final = b"\x08\x09"
-_TIMESTAMP_INSTANT: Final = b"\x08\x12"
-"""Field 1 of a column's type, the first that writers write."""
 _NONE, _ZLIB, _SNAPPY, _LZO, _LZ4, _ZSTD, _BROTLI = range(7)
 _MOST_POSTSCRIPT_BYTES: Final = 240
 """Of the 255 that its length of one byte allows, so that a field can be added."""
@@ -86,10 +83,24 @@ def check_types(tail: OrcTail) -> None:
                     raise pa.ArrowInvalid(f"types with more than {_MOST_LEVELS} levels")
 
 
-def writer_zones(source: pa.NativeFile, tail: OrcTail) -> Iterator[str]:
-    """The zone of each stripe, or ''. pa.ArrowInvalid for damage; OSError.
+@dataclass(frozen=True, slots=True)
+class Stripe:
+    """A stripe, with its footer."""
 
-    Footer: 3 a stripe (1 position, 2, 3 and 4 the bytes of its index, data and footer). Footer of a stripe: 3 the zone.
+    entry: range
+    """The positions of its entry in the file's footer."""
+    begin: int
+    """The position of the stripe, where its first stream is."""
+    index_bytes: int
+    """The bytes of its index."""
+    footer: bytes
+    """Its footer, decompressed."""
+
+
+def stripes(source: pa.NativeFile, tail: OrcTail) -> Iterator[Stripe]:
+    """The stripes, in order. pa.ArrowInvalid for damage; OSError.
+
+    Footer: 3 a stripe (1 position, 2, 3 and 4 the bytes of its index, data and footer).
     """
     message, stored_bytes, footer_bytes = WireMessage(tail.footer), 0, 0
     for key, stripe in message.fields(0, len(tail.footer)):
@@ -104,23 +115,21 @@ def writer_zones(source: pa.NativeFile, tail: OrcTail) -> Iterator[str]:
         footer_bytes += len(footer)
         if footer_bytes > _MOST_FOOTER_BYTES:
             raise pa.ArrowInvalid(f"footers of stripes of more than {_MOST_FOOTER_BYTES} bytes")
+        yield Stripe(stripe, numbers.get(1, 0), numbers.get(2, 0), footer)
+
+
+def writer_zones(source: pa.NativeFile, tail: OrcTail) -> Iterator[str]:
+    """The zone of each stripe, or ''. The errors are those of `stripes`. Footer of a stripe: 3 the zone."""
+    for stripe in stripes(source, tail):
+        footer = stripe.footer
         zone = dict(WireMessage(footer).fields(0, len(footer))).get(3)
         yield footer[zone.start : zone.stop].decode("utf-8", "replace") if isinstance(zone, range) else ""
 
 
-def tail_of_instants(tail: OrcTail) -> bytes:
-    """Footer and postscript of the same file with TIMESTAMP_INSTANT. Footer: 4 the type of a column."""
-    footer, message = bytearray(tail.footer), WireMessage(tail.footer)
-    for key, kind in message.fields(0, len(footer)):
-        if key == 4 and isinstance(kind, range) and footer[kind.start : kind.start + 2] == _TIMESTAMP:
-            footer[kind.start : kind.start + 2] = _TIMESTAMP_INSTANT
-    return tail_with(bytes(footer), tail)
-
-
-def tail_with(footer: bytes, tail: OrcTail) -> bytes:
-    """Another footer, and the postscript with its length."""
+def tail_with(footer: bytes, tail: OrcTail, fields: bytes = b"") -> bytes:
+    """Another footer, and the postscript with its length and these fields."""
     stored = stored_blocks(footer, tail)
-    postscript = tail.postscript + b"\x08" + varint(len(stored))  # the last value of a field counts
+    postscript = tail.postscript + b"\x08" + varint(len(stored)) + fields  # the last value of a field counts
     return stored + postscript + bytes([len(postscript)])
 
 
@@ -128,7 +137,7 @@ def stored_blocks(data: bytes, tail: OrcTail) -> bytes:
     """The bytes as blocks that are not compressed."""
     if tail.codec == _NONE:
         return data
-    size = tail.block_bytes
+    size = min(tail.block_bytes, _MOST_BLOCK_BYTES - 1)  # the header has 23 bits for it
     blocks = [data[begin : begin + size] for begin in range(0, len(data), size)]
     return b"".join((len(block) << 1 | 1).to_bytes(3, "little") + block for block in blocks)
 

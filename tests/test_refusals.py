@@ -31,8 +31,7 @@ class Kind(Enum):
 RAISED = {
     "enumerator/planning/scan.py": [{Kind.BOOTSTRAP}],
     "engine/spark/schema/types.py": [{Kind.ENGINE_TYPE}] * 3,
-    "reader/base/orc_file.py": [{Kind.BASE_FORMAT}],
-    "reader/base/orc_zone.py": [{Kind.BASE_FORMAT}],
+    "reader/base/orc/zone.py": [{Kind.BASE_FORMAT}],
     "reader/log/custom.py": [{Kind.CUSTOM_MERGER}],
     "reader/merge/mergers.py": [{Kind.CUSTOM_MERGER}],
     "table/bootstrap/sources.py": [{Kind.BOOTSTRAP}],

@@ -25,7 +25,7 @@ EQUAL, EXPIRED, OTHER = "equal", "files gone: an error, as it must be", "not com
 
 sys.path.append(str(GOLDEN))
 sys.path.append(str(REPOSITORY / "tools"))
-from catalogue import Entry, counted_changes, counted_entries  # noqa: E402
+from catalogue import Entry, counted_changes, counted_entries, counted_mergers  # noqa: E402
 from write_compatibility import section  # noqa: E402
 
 FEATURES: Final = (
@@ -33,7 +33,9 @@ FEATURES: Final = (
     ("Merge: commit time", r"A_(merge_commit|fuzz_commit|nbcc_commit)"),
     ("Merge: several ordering fields", r"A_merge_multi"),
     ("Merge: custom delete markers", r"A_merge_custom_delete"),
-    ("Merge: payload classes of Hudi", r"A_payload"),
+    ("Merge: payload classes of Hudi", r"A_payload|G_(avro|first|reverse)"),
+    ("Merge: custom payload class", r"G_payload"),
+    ("Merge: custom merge strategy", r"G_merger"),
     ("Merge: partial updates (MERGE INTO)", r"A_merge_into_partial"),
     ("Base files: ORC", r"F_orc"),
     ("Base files: Lance, with vectors", r"H_lance"),
@@ -58,6 +60,7 @@ FEATURES: Final = (
     ("Schema: added and widened columns", r"A_evo_(add|widen)|D_evolved_(cow|mor)"),
     ("Schema: schema-on-read (renamed, dropped, by id)", r"A_evo_on_read|D_evolved_on_read"),
     ("Schema: types", r"A_types(?!_parquet)"),
+    ("Schema: variants of Hudi 1.2, whole and shredded", r"J_variant"),
     ("Keys and partitions", r"A_(key|part|ts_keygen|custom_keygen|nonpart|drop_part)"),
     ("Changelogs (`_hoodie_operation`)", r"D_changelog"),
     ("Ranges", r"B_inc"),
@@ -117,6 +120,11 @@ def _notes(outcomes: Mapping[tuple[str, str], str]) -> list[str]:
         f'In {len(late)} of the ranges rows that lose their merge, which Hudi returns (semantics.md, "Where Penstock '
         f"differs from Hudi\"), are taken out of Hudi's answer first: {', '.join(late)}."
     ]
+    notes += [
+        "",
+        "Hudi merges with the Java class of a custom payload class or merge strategy, Penstock with a [registered "
+        "function](semantics.md#custom-mergers).",
+    ]
     left_out = [f"{case}/{query}" for (case, query), outcome in outcomes.items() if outcome == OTHER]
     if left_out:
         notes += [
@@ -127,7 +135,8 @@ def _notes(outcomes: Mapping[tuple[str, str], str]) -> list[str]:
 
 
 def _versions() -> dict[str, int]:
-    cases = (case for file in sorted(GOLDEN.glob("cases_*.json")) for case in json.loads(file.read_text()))
+    files = [*sorted(GOLDEN.glob("cases_*.json")), GOLDEN / "mergers.json"]
+    cases = (case for file in files for case in json.loads(file.read_text()))
     return {case["name"]: case["table_version"] for case in cases}
 
 
@@ -135,13 +144,15 @@ def asserted() -> dict[tuple[str, str], str]:
     """The outcome that the golden suite asserts for each entry."""
     from changes import DUMPED
 
-    rows = {(entry.case, entry.query_id): EXPIRED if entry.must_fail else EQUAL for entry in counted_entries()}
+    entries = [*counted_entries(), *counted_mergers()]
+    rows = {(entry.case, entry.query_id): EXPIRED if entry.must_fail else EQUAL for entry in entries}
     changes = {(entry.case, entry.query_id): OTHER if str(entry) == DUMPED else EQUAL for entry in counted_changes()}
     return {**rows, **changes}
 
 
 def run() -> dict[tuple[str, str], str]:
     """The outcome of each entry. SystemExit: an entry neither equals Hudi's rows nor fails as expected."""
+    import test_mergers
     from changes import DUMPED, hudi_changes, lost_decimals, rows_of
     from rows import difference
     from test_every_golden_table import expected_rows
@@ -164,10 +175,18 @@ def run() -> dict[tuple[str, str], str]:
         lost = lost_decimals(expected)
         return EQUAL if hudi_changes(expected, lost) == hudi_changes(actual, lost) else "other changes"
 
+    def of_mergers(tables: Any, entry: Entry) -> str:
+        path = test_mergers.unpacked(entry.case, pathlib.Path(folder) / entry.case)
+        return difference(test_mergers.rows_of(path, entry.query), test_mergers.expected_rows(entry)) or EQUAL
+
     outcomes: dict[tuple[str, str], str] = {}
     with tempfile.TemporaryDirectory() as folder:
         tables = _conftest().GoldenTables(pathlib.Path(folder))
-        for entries, judge in ((counted_entries(), of_rows), (counted_changes(), of_changes)):
+        for entries, judge in (
+            (counted_entries(), of_rows),
+            (counted_changes(), of_changes),
+            (counted_mergers(), of_mergers),
+        ):
             for entry in _progress(entries):
                 outcome = outcomes[entry.case, entry.query_id] = judge(tables, entry)
                 if outcome not in (EQUAL, EXPIRED, OTHER):

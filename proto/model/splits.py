@@ -186,7 +186,7 @@ class CustomMerge:
     of_payload: bool
     """Whether it is a payload class: then a record that follows a delete stands alone, as in Hudi."""
     ordering_fields: tuple[str, ...]
-    """The ordering fields of the table, some of which may not be columns."""
+    """The ordering fields of the table: columns, fields of structs (`s.seq`), or names that the table lacks."""
 
 
 MergeMode = OrderingMode | CustomMerge

@@ -265,6 +265,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "read.splits.limit": Refused("use Penstock's option maxFilesPerTrigger or maxBytesPerTrigger"),
     "read.data.skipping.enabled": NoEffect(),
     "read.data.skipping.rli.keys.max.num": NoEffect(),
+    "read.data.skipping.rli.partitions.max.num": NoEffect(),
     "source.avro-schema": Refused("Penstock reads the schema of the table; use the option columns"),
     "source.avro-schema.path": Refused("Penstock reads the schema of the table; use the option columns"),
     "read.utc-timezone": _only("true", advice="timestamps are UTC; convert them in the engine"),

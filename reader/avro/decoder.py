@@ -37,7 +37,7 @@ from penstock.table.schema.avro import (
     Vector,
     parse_record_schema,
 )
-from penstock.table.schema.compatibility import Promoted, Refused, compatible, missing_column
+from penstock.table.schema.compatibility import Promoted, Refused, compatible, lost_variant_part, missing_column
 
 FALLBACK_CHUNK_BYTES: Final = 2 << 20
 """Fewer bytes for fastavro: each byte may become a Python object."""
@@ -225,6 +225,8 @@ def _raise_corrupt(where: BlockPlace, place: str, problem: Exception) -> NoRetur
 def _is_promoted(written: AvroField | None, table_fields: AvroField, where: str) -> bool:
     """Whether the block's values have a narrower type than the table's."""
     name = table_fields.name
+    if written is not None and (reason := lost_variant_part(written.type, table_fields.type, name)):
+        raise SchemaMismatch(f"{where}: {reason}")
     answer = (
         missing_column(table_fields, name) if written is None else compatible(written.type, table_fields.type, name)
     )

@@ -26,7 +26,7 @@ from penstock.table.schema.avro import (
     RecordType,
     Vector,
 )
-from penstock.table.schema.compatibility import Promoted, Refused, compatible, missing_column
+from penstock.table.schema.compatibility import Promoted, Refused, compatible, lost_variant_part, missing_column
 from penstock.table.schema.history import ColumnMapping
 
 ENUM: Final = "ENUM"
@@ -196,14 +196,11 @@ def _matched(
         if len(places) > 1:
             raise SchemaMismatch(f"{where}: the file has column {name!r} {len(places)} times")
         file_type = file_schema.field(places[0]).type
-        if _is_shredded(file_type):
-            raise SchemaMismatch(
-                f"{where}: column {name!r} holds shredded variants (a part in typed columns), which Hudi 1.2.0 reads "
-                "on Spark 4 alone; have the table's writer store them whole"
-            )
         written = _written(file_type, iter(physical_of[file_field.name]), file_field.type)
         if written is not None and names is not None:
             written = names.in_table(AvroField(file_field.name, written, True, 0)).type
+        if written is not None and (reason := lost_variant_part(written, field.type, name)):
+            raise SchemaMismatch(f"{where}: {reason}")
         compatibility = None if written is None else compatible(written, field.type, name)
         if written is None or isinstance(compatibility, Refused):
             type_text = f"{file_type}{' (INT96)' if INT96 in physical_of[file_field.name] else ''}"
@@ -217,14 +214,6 @@ def _matched(
         else:
             sources.append(Stored(name, target, file_name))
     return tuple(sources)
-
-
-def _is_shredded(kind: pa.DataType) -> bool:
-    """Whether a column is or contains a variant with a part in `typed_value`: the rest alone would be wrong."""
-    names = {kind.field(place).name for place in range(kind.num_fields)} if pa.types.is_struct(kind) else set()
-    if {"metadata", "value", "typed_value"} <= names:
-        return True
-    return any(_is_shredded(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def _leaves(kind: pa.DataType, physical: Iterator[str]) -> Iterator[str]:

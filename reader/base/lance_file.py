@@ -1,7 +1,7 @@
 """A Lance base file: its rows as batches of the table's columns and types.
 
 The whole file is one row group, because Lance stores no statistics. The library of Lance, in a process of its own
-(`lance_process`), opens paths only: a file that is not on the local file system is copied to a temporary one first.
+(`decoding.lance`), opens paths only: a file that is not on the local file system is copied to a temporary one first.
 Source of the column types: Hudi `HoodieSparkLanceWriter`.
 """
 
@@ -10,21 +10,21 @@ from __future__ import annotations
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import pyarrow as pa
 
-from penstock.proto.errors import ConfigurationError, OutOfMemory
 from penstock.proto.model.splits import FileRef
 from penstock.reader.base.columns import Missing
 from penstock.reader.base.decoded_size import pieces
-from penstock.reader.base.lance_process import LibraryUnavailable, lance_schema, read_lance
-from penstock.reader.base.one_group_file import FIRST_ROWS, OneGroupFile, leaf_types, rows_at_once
+from penstock.reader.base.decoding.lance import lance_schema, read_lance
+from penstock.reader.base.one_group_file import FIRST_ROWS, OneGroupFile, rows_at_once
 from penstock.reader.split.emit import BatchSize
 from penstock.reader.split.report import SplitTally
+from penstock.reader.values.leaves import leaf_types
 from penstock.table.lance import lance_footer
 from penstock.table.schema.avro import RecordSchema
 from penstock.table.schema.history import ColumnMapping
@@ -34,8 +34,6 @@ from penstock.table.storage.local_listing import LocalFolders
 _VECTOR_ELEMENTS: Final = (pa.float32(), pa.float64(), pa.int8())
 """The numbers of Hudi's vectors."""
 _COPIED_BYTES: Final = 1 << 20
-
-_T = TypeVar("_T")
 
 
 class LanceFile(OneGroupFile):
@@ -106,14 +104,6 @@ class LanceFile(OneGroupFile):
             with path.open("wb") as copy:
                 shutil.copyfileobj(source, copy, _COPIED_BYTES)
             return str(path)
-
-    def _translated(self, action: Callable[[], _T]) -> _T:
-        try:
-            return super()._translated(action)
-        except LibraryUnavailable as error:
-            raise ConfigurationError(f"{self._where}: {error}") from error
-        except MemoryError as error:
-            raise OutOfMemory(f"{self._where}: {error}: read fewer splits at once, or on a larger machine") from error
 
 
 def _stored(field: pa.Field) -> pa.Field:

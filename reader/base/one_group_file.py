@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from penstock.proto.errors import SchemaMismatch
+from penstock.proto.errors import ConfigurationError, OutOfMemory, SchemaMismatch
 from penstock.reader.base.columns import ColumnSource, Missing, column_sources
+from penstock.reader.base.decoding.child import LibraryUnavailable
 from penstock.reader.base.file import BaseFile
 from penstock.reader.base.row_group_stats import RowGroupBounds
 from penstock.table.schema.avro import RecordSchema
@@ -18,6 +19,8 @@ FIRST_ROWS: Final = 16
 """The number of rows that are decoded first, to learn the size of a row."""
 MOST_ROWS: Final = 1024
 """The most rows that are decoded at once: a text of a dictionary may be that of every row."""
+
+_T = TypeVar("_T")
 
 
 class OneGroupFile(BaseFile):
@@ -57,19 +60,15 @@ class OneGroupFile(BaseFile):
             raise SchemaMismatch(f"{self._where}: it has no column {self._key} to merge by (virtual keys) and a log")
         return sources
 
-
-def leaf_types(kind: pa.DataType) -> Iterator[pa.DataType]:
-    """The types of the leaves of a column, in their order."""
-    if pa.types.is_map(kind):
-        yield from leaf_types(kind.key_type)
-        yield from leaf_types(kind.item_type)
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        yield from leaf_types(kind.value_type)
-    elif pa.types.is_struct(kind):
-        for place in range(kind.num_fields):
-            yield from leaf_types(kind.field(place).type)
-    else:
-        yield kind
+    def _translated(self, action: Callable[[], _T]) -> _T:
+        try:
+            return super()._translated(action)
+        except LibraryUnavailable as error:
+            raise ConfigurationError(f"{self._where}: {error}") from error
+        except MemoryError as error:
+            raise OutOfMemory(
+                f"{self._where}: {error or 'too little memory'}: read fewer splits at once, or on a larger machine"
+            ) from error
 
 
 def rows_at_once(first: pa.RecordBatch | None, most_bytes: int) -> int:

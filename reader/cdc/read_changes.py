@@ -36,6 +36,7 @@ from penstock.reader.split.context import SplitContext
 from penstock.reader.split.emit import SplitBatch
 from penstock.reader.split.filter import kept_rows
 from penstock.reader.split.shared_log import SharedLog
+from penstock.reader.values.struct_offsets import without_struct_offsets
 from penstock.table.schema.completion import COMPLETION_TYPE
 
 
@@ -135,4 +136,5 @@ def _finished(
         if not len(kept):
             return None
         rows = rows.take(pa.array(kept))
-    return SplitBatch(split.split_id, ordinal, next_ordinal, rows.select(changes.output.names), kept), rows
+    batch = without_struct_offsets(rows.select(changes.output.names))
+    return SplitBatch(split.split_id, ordinal, next_ordinal, batch, kept), rows

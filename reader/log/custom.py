@@ -25,4 +25,4 @@ def merger_of_blocks(blocks: Sequence[CountedBlock], context: SplitContext) -> M
         )
     file = split.base if split.base is not None else split.logs[0]
     where = f"table {context.scan.table}: {file.path}"
-    return merger_of(custom, context.options.mergers, context.schema.table, where)
+    return merger_of(custom, context.scan.table_version, context.options.mergers, context.schema.table, where)

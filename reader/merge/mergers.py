@@ -17,9 +17,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.proto.errors import ConfigurationError, UnsupportedFeature
+from penstock.proto.errors import ConfigurationError, SchemaMismatch, UnsupportedFeature
 from penstock.proto.model.splits import CustomMerge
-from penstock.reader.merge.reverse_order import reverse_order
+from penstock.reader.merge.payload_orders import first_value_in_log, first_value_with_base, reverse_order
+from penstock.reader.values.field_paths import names_in
 from penstock.reader.values.record_keys import RECORD_KEY
 
 GROUP: Final = "penstock.mergers"
@@ -35,10 +36,26 @@ Mergers = tuple[tuple[str, str], ...]
 
 _COMMIT_TIME: Final = "_hoodie_commit_time"
 _TARGET: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_BUILT_IN: Final[Mapping[str, MergeFunction]] = {
-    "org.apache.hudi.common.model.ReverseOrderHoodieRecordPayload": reverse_order
+
+
+@dataclass(frozen=True, slots=True)
+class MergeFunctions:
+    """The functions of a merger."""
+
+    in_log: MergeFunction
+    """Merges two records of a log."""
+    with_base: MergeFunction
+    """Merges a base row with the result of its log."""
+    newest_version: int | None = None
+    """Of Penstock's own functions: the newest table version for which they merge as the payload class does. None for a
+    function of the user's."""
+
+
+_OWN: Final[Mapping[str, MergeFunctions]] = {
+    "org.apache.hudi.common.model.ReverseOrderHoodieRecordPayload": MergeFunctions(reverse_order, reverse_order, 9),
+    "org.apache.hudi.common.model.FirstValueAvroPayload": MergeFunctions(first_value_in_log, first_value_with_base, 6),
 }
-"""Payload classes of Hudi 1.2.0 that order records, but in no merge mode."""
+"""Payload classes of Hudi that order records, but in no merge mode. Hudi 0.15.0 writes tables of version 6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +64,23 @@ class Merger:
 
     custom: CustomMerge
     """What the table names."""
-    function: MergeFunction
-    """The function."""
+    functions: MergeFunctions
+    """The functions."""
     schema: pa.Schema
     """The columns of its batches: those of the table's files, then `DELETED`."""
     where: str
     """The beginning of error texts: table and file."""
 
-    def merged(self, older: pa.RecordBatch, newer: pa.RecordBatch) -> pa.RecordBatch:
-        """Row i of both as one row. ConfigurationError, with table, file and merger, if the function raises an error or
-        returns anything but a valid result."""
-        ordering = tuple(name for name in self.custom.ordering_fields if name in self.schema.names)
+    def merged(self, older: pa.RecordBatch, newer: pa.RecordBatch, *, with_base: bool = False) -> pa.RecordBatch:
+        """Row i of both as one row; `with_base`: of a base file and of the result of its log.
+
+        ConfigurationError, with table, file and merger, if the function raises an error or returns anything but a valid
+        result.
+        """
+        ordering = names_in(self.schema, self.custom.ordering_fields)
         try:
-            result: Any = self.function(older, newer, ordering)
+            function = self.functions.with_base if with_base else self.functions.in_log
+            result: Any = function(older, newer, ordering)
         except Exception as error:
             raise ConfigurationError(
                 f"{self._what}: the function failed: {type(error).__name__}: {str(error)[:500]}"
@@ -101,25 +122,34 @@ class Merger:
         return ""
 
 
-def merger_of(custom: CustomMerge, registered: Mergers, table: pa.Schema, where: str) -> Merger:
-    """The merger for what a table names, with batches of these columns.
+def merger_of(custom: CustomMerge, version: int, registered: Mergers, table: pa.Schema, where: str) -> Merger:
+    """The merger for what a table of this version names, with batches of these columns.
 
     ConfigurationError for a registered function that cannot be imported. UnsupportedFeature, beginning with what the
-    table names, if there is none.
+    table names, if no function is found. SchemaMismatch if Penstock has the function and the table lacks an ordering
+    field.
     """
-    function = find_function(custom, registered, where)
+    functions = find_functions(custom, version, registered, where)
+    present = names_in(table, custom.ordering_fields)
+    missing = next((name for name in custom.ordering_fields if name not in present), None)
+    if functions.newest_version is not None and missing is not None:
+        raise SchemaMismatch(
+            f"payload class {custom.name} with the ordering field {missing[:200]}: {where} has no such column, and "
+            "no such field of a struct: register a function for the class by the option mergers"
+        )
     columns = [pa.field(field.name, field.type) for field in table]
-    return Merger(custom, function, pa.schema([*columns, pa.field(DELETED, pa.bool_())]), where)
+    return Merger(custom, functions, pa.schema([*columns, pa.field(DELETED, pa.bool_())]), where)
 
 
-def find_function(custom: CustomMerge, registered: Mergers, where: str) -> MergeFunction:
-    """The function that the user registered for what the table names: by the option, else one of Penstock's own, else
-    by an entry point. Errors as `merger_of`."""
+def find_functions(custom: CustomMerge, version: int, registered: Mergers, where: str) -> MergeFunctions:
+    """The functions for what a table of this version names: the user's by the option, else Penstock's own, else the
+    user's by an entry point. Errors as `merger_of`."""
     targets = {name.lower(): target for name, target in registered}
     if (target := targets.get(custom.name.lower())) is not None:
         return _imported(target, f"option mergers, {custom.name[:200]}")
-    if custom.of_payload and custom.name in _BUILT_IN:
-        return _BUILT_IN[custom.name]
+    own = _OWN.get(custom.name) if custom.of_payload else None
+    if own is not None and own.newest_version is not None and version <= own.newest_version:
+        return own
     installed = _installed()
     if (target := installed.get(custom.name.lower())) is not None:
         return _imported(target, f"entry point {custom.name[:200]} of the group {GROUP}")
@@ -140,7 +170,7 @@ def _installed() -> dict[str, str]:
 
 
 @functools.lru_cache(maxsize=64)
-def _imported(target: str, origin: str) -> MergeFunction:
+def _imported(target: str, origin: str) -> MergeFunctions:
     if not _TARGET.fullmatch(target):
         raise ConfigurationError(f"{origin}: got {target[:200]!r}, expected package.module:function")
     module, _, name = target.partition(":")
@@ -152,8 +182,7 @@ def _imported(target: str, origin: str) -> MergeFunction:
         ) from error
     if not callable(function):
         raise ConfigurationError(f"{origin}: {target[:200]} is a {type(function).__name__}, expected a function")
-    found: MergeFunction = function
-    return found
+    return MergeFunctions(function, function)
 
 
 def _same(left: pa.Array, right: pa.Array) -> pa.Array:

@@ -16,7 +16,7 @@ from penstock.proto.errors import CorruptBlock, SchemaMismatch
 from penstock.proto.model.splits import CommitTimeOrdering, CustomMerge, EventTimeOrdering, Scan
 from penstock.proto.value_classes import dataclass
 from penstock.reader.merge.ordering import check_ordering_type
-from penstock.reader.values.field_paths import field_of, field_type, field_values, top_level
+from penstock.reader.values.field_paths import field_of, field_type, field_values, names_in, top_level
 from penstock.table.arrow_arrays import numpy_array
 from penstock.table.arrow_compute import pc
 from penstock.table.log.delete_list import ARRAY, INT, LONG, NULL, TIME_MICROS
@@ -105,7 +105,7 @@ def ordering_columns(scan: Scan, schema: pa.Schema) -> OrderingColumns:
         case EventTimeOrdering(names, dotted, deletes_win):
             pass
         case CustomMerge(_, _, fields):  # the ordering values of its deletes
-            names = tuple(name for name in fields if name in schema.names)
+            names = names_in(schema, fields)
     kinds = []
     for name in names:
         kind = field_type(schema, name)

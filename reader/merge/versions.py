@@ -5,7 +5,9 @@ record (`BufferedRecordMergerFactory`, `CustomRecordMerger` and `CustomPayloadRe
 
 * a delete without an ordering value wins, and a record that follows it stands alone (`isCommitTimeOrderingDelete`);
 * for a payload class a record that follows any delete stands alone, because no payload merges with a missing record;
-* every other pair is merged by the function, which decides whether its result is a delete.
+* every other pair is merged by the function, which decides whether its result is a delete;
+* of two deletes the older one stays, with its ordering value or without one. `deltaMergeRecords` compares the records
+  of the result and of the older one, which are null for a delete, and drops the result if they are the same.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from penstock.reader.merge.keys import RecordTable
 from penstock.reader.merge.log_rows import LogRows
 from penstock.reader.merge.mergers import DELETED, Merger
 from penstock.reader.merge.stream import LogWinners
+from penstock.reader.values.field_paths import column_of_fields, field_values, names_in
 from penstock.reader.values.record_keys import RECORD_KEY
 from penstock.table.arrow_arrays import arrow_array, numpy_array
 
@@ -43,7 +46,7 @@ class FunctionPairs:
 
     def pairs(self, base: pa.RecordBatch, log: pa.RecordBatch, base_wins: np.ndarray) -> pa.RecordBatch:
         """The rows that are left: row i of base and log as one row, without those that the function deletes."""
-        merged = self.merger.merged(_with_flags(base.select(self.columns), False, self.merger), log)
+        merged = self.merger.merged(_with_flags(base.select(self.columns), False, self.merger), log, with_base=True)
         left = merged.filter(pc.invert(merged.column(DELETED))) if _deletes(merged) else merged
         return left.select(self.columns)
 
@@ -63,7 +66,7 @@ class Versions:
     keys: Sequence[pa.Array]
     """The record keys of all records."""
     ordering: Mapping[str, pa.ChunkedArray]
-    """The ordering columns of all records."""
+    """The values of the ordering fields of all records, by their names: a column, or a field of a struct."""
 
 
 def merged_versions(versions: Versions, table: RecordTable, merger: Merger) -> LogWinners:
@@ -154,7 +157,7 @@ def _merged(
     if records.merger.custom.of_payload:
         alone |= older_kinds != RecordKind.DATA
     if alone.all():
-        return newer, newer_kinds
+        return _older_deletes_stay(older, older_kinds, newer, newer_kinds)
     pairs = np.flatnonzero(~alone)
     chosen = arrow_array(pairs)
     merged = older, newer
@@ -165,11 +168,22 @@ def _merged(
     result = _bared(result, deleted, records.merger)
     kinds = newer_kinds.copy()
     kinds[pairs] = np.where(deleted, np.uint8(RecordKind.DELETE), np.uint8(RecordKind.DATA))
-    if len(pairs) == len(alone):
-        return result, kinds
-    places = np.arange(len(alone))
-    places[pairs] = len(alone) + np.arange(len(pairs))
-    return pa.concat_batches([newer, result]).take(arrow_array(places)), kinds
+    if len(pairs) < len(alone):
+        places = np.arange(len(alone))
+        places[pairs] = len(alone) + np.arange(len(pairs))
+        result = pa.concat_batches([newer, result]).take(arrow_array(places))
+    return _older_deletes_stay(older, older_kinds, result, kinds)
+
+
+def _older_deletes_stay(
+    older: pa.RecordBatch, older_kinds: np.ndarray, merged: pa.RecordBatch, kinds: np.ndarray
+) -> tuple[pa.RecordBatch, np.ndarray]:
+    """The merged rows, but the older one where both are deletes."""
+    stays = (older_kinds != RecordKind.DATA) & (kinds != RecordKind.DATA)
+    if not stays.any():
+        return merged, kinds
+    places = np.arange(len(stays)) + np.where(stays, len(stays), 0)
+    return pa.concat_batches([merged, older]).take(arrow_array(places)), np.where(stays, older_kinds, kinds)
 
 
 def _with_flags(batch: pa.RecordBatch, deleted: bool, merger: Merger) -> pa.RecordBatch:
@@ -182,12 +196,8 @@ def _with_flags(batch: pa.RecordBatch, deleted: bool, merger: Merger) -> pa.Reco
 def _bare_rows(given: dict[str, pa.Array], bare: np.ndarray, merger: Merger) -> Iterator[pa.RecordBatch]:
     for begin in range(0, len(bare), _ROWS):
         places = arrow_array(bare[begin : begin + _ROWS])
-        columns = [
-            _flat(given[field.name].take(places)).cast(field.type)
-            if field.name in given
-            else pa.nulls(len(places), field.type)
-            for field in list(merger.schema)[:-1]
-        ]
+        values = {name: _flat(column.take(places)) for name, column in given.items()}
+        columns = [column_of_fields(field.name, field.type, values, len(places)) for field in list(merger.schema)[:-1]]
         flags = arrow_array(np.ones(len(places), bool))
         yield pa.RecordBatch.from_arrays([*columns, flags], schema=merger.schema)
 
@@ -196,11 +206,12 @@ def _bared(batch: pa.RecordBatch, deleted: np.ndarray, merger: Merger) -> pa.Rec
     """The batch, with deletes that have a mark, and null in all columns but the key and the ordering fields."""
     if not deleted.any():
         return batch
-    gone, kept = arrow_array(deleted), {RECORD_KEY, *merger.custom.ordering_fields}
+    gone, names = arrow_array(deleted), (RECORD_KEY, *merger.custom.ordering_fields)
+    kept = {name: field_values(batch, name) for name in names_in(batch.schema, names)}
     columns = [
         batch.column(field.name)
         if field.name in kept
-        else pc.if_else(gone, pa.scalar(None, field.type), batch.column(field.name))
+        else pc.if_else(gone, column_of_fields(field.name, field.type, kept, batch.num_rows), batch.column(field.name))
         for field in list(merger.schema)[:-1]
     ]
     return pa.RecordBatch.from_arrays([*columns, gone], schema=merger.schema)

@@ -20,6 +20,7 @@ from penstock.reader.split.partition_columns import PartitionConstants
 from penstock.reader.split.read_schema import COMMIT_TIME, ReadSchema
 from penstock.reader.values.dictionary_text import PlainText, among
 from penstock.reader.values.record_keys import RECORD_KEY
+from penstock.reader.values.struct_offsets import without_struct_offsets
 from penstock.table.arrow_arrays import arrow_array, numpy_array
 from penstock.table.arrow_compute import pc
 from penstock.table.predicate.tree import columns_of
@@ -141,7 +142,7 @@ class BatchFinisher:
     def _output(self, columns: list[pa.Array]) -> pa.RecordBatch:
         schema = self._read_schema.output
         plain = [self._plain.column(name, column) for name, column in zip(schema.names, columns, strict=True)]
-        return pa.RecordBatch.from_arrays(plain, schema=schema)
+        return without_struct_offsets(pa.RecordBatch.from_arrays(plain, schema=schema))
 
     def _in_range(self, carried: pa.RecordBatch) -> pa.Array:
         """Which rows are in the range. A row with a service's commit time is, if the row of its key was before the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -52,3 +52,19 @@ def field_values(batch: pa.RecordBatch, name: str) -> pa.Array:
         return batch.column(name)
     head, *inner = name.split(".")
     return pc.struct_field(batch.column(head), inner)
+
+
+def names_in(schema: pa.Schema, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the names that are columns of the schema or fields of its structs, in their order."""
+    return tuple(name for name in names if field_type(schema, name) is not None)
+
+
+def column_of_fields(name: str, kind: pa.DataType, values: Mapping[str, pa.Array], num_rows: int) -> pa.Array:
+    """A column of this name and type. Its fields in `values` (names as in `field_values`, `num_rows` rows each) have
+    these values, all others are null."""
+    if name in values:
+        return values[name].cast(kind)
+    if not pa.types.is_struct(kind) or not any(other.startswith(f"{name}.") for other in values):
+        return pa.nulls(num_rows, kind)
+    parts = [column_of_fields(f"{name}.{part.name}", part.type, values, num_rows) for part in kind]
+    return pa.StructArray.from_arrays(parts, fields=list(kind))

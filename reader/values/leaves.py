@@ -1,11 +1,40 @@
-"""Changes the values in arrays, also those of nested ones. Pure."""
+"""Reads and changes the values in arrays, also those of nested ones. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
+
+
+def leaf_types(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """The types of the leaves of a column, in their order."""
+    if pa.types.is_map(kind):
+        yield from leaf_types(kind.key_type)
+        yield from leaf_types(kind.item_type)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from leaf_types(kind.value_type)
+    elif pa.types.is_struct(kind):
+        for place in range(kind.num_fields):
+            yield from leaf_types(kind.field(place).type)
+    else:
+        yield kind
+
+
+def leaves(array: pa.Array) -> Iterator[pa.Array]:
+    """The leaves in the order of the type, as `with_leaves` passes them."""
+    kind = array.type
+    if pa.types.is_map(kind):
+        yield from leaves(array.keys)
+        yield from leaves(array.items)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from leaves(array.values)
+    elif pa.types.is_struct(kind):
+        for place in range(kind.num_fields):
+            yield from leaves(array.field(place))
+    else:
+        yield array
 
 
 def with_leaves(array: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:

@@ -22,6 +22,7 @@ from penstock.table.schema.avro import (
     RecordType,
     Vector,
 )
+from penstock.table.schema.history import own_name
 
 _NUMBERS: Final = ("int", "long", "float", "double")
 _WIDER: Final = {
@@ -32,6 +33,7 @@ _WIDER: Final = {
     "string": ("bytes",),
     "bytes": ("string",),
 }
+_SHREDDED_VARIANT: Final = {"metadata", "value", "typed_value"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,50 @@ def compatible(writer: AvroType, reader: AvroType, column: str) -> Compatibility
     if is_promotion(writer, reader):
         return Promoted()
     return Refused(f"type change of column {column}: {type_name(writer)} -> {type_name(reader)}")
+
+
+def lost_variant_part(writer: AvroType, reader: AvroType, column: str) -> str:
+    """Why the reader's type gives other values of shredded variants than were written; '' if it does not.
+
+    A shredded variant is a record of `metadata`, `value` and `typed_value`: some of its parts alone are another value.
+    `column` begins the text. `compatible` does not decide this.
+    """
+    if not (lost := _lost_part(writer, reader)):
+        return ""
+    return (
+        f"column {column!r} holds shredded variants, but the table's schema does not have their part {lost}, without "
+        "which the values are incomplete; have the table's writer store whole variants"
+    )
+
+
+def _lost_part(writer: AvroType, reader: AvroType) -> str:
+    """The first part of a shredded variant that `reader` lacks, as `typed_value.n`; '' if it has all of them."""
+    match writer, reader:
+        case (ArrayType(inner), ArrayType(target)) | (MapType(inner), MapType(target)):
+            return _lost_part(inner, target)
+        case RecordType(fields), RecordType(target_fields):
+            if {own_name(field.name) for field in fields} == _SHREDDED_VARIANT:
+                return _lacking(writer, reader, "")
+            kept = {field.name: field.type for field in target_fields}
+            parts = (_lost_part(field.type, kept[field.name]) for field in fields if field.name in kept)
+            return next(filter(None, parts), "")
+    return ""
+
+
+def _lacking(writer: AvroType, reader: AvroType, path: str) -> str:
+    """The path of the first field of `writer`, at any depth, that `reader` does not have."""
+    match writer, reader:
+        case (ArrayType(inner), ArrayType(target)) | (MapType(inner), MapType(target)):
+            return _lacking(inner, target, path)
+        case RecordType(fields), RecordType(target_fields):
+            kept = {field.name: field.type for field in target_fields}
+            for field in fields:
+                place = f"{path}.{own_name(field.name)}".lstrip(".")
+                if field.name not in kept:
+                    return place
+                if lacking := _lacking(field.type, kept[field.name], place):
+                    return lacking
+    return ""
 
 
 def is_promotion(written: AvroType, target: AvroType) -> bool:

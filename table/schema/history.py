@@ -30,7 +30,8 @@ from penstock.table.schema.avro import (
 
 MAX_VERSIONS: Final = 10_000
 _HIDDEN: Final = "\0"
-"""Prefix of the name of a column that the table no longer has. No column of a table has such a name."""
+"""Prefix of the name of a column that the table no longer has; its id and its own name follow. No column of a table has
+such a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def renamed(
             continue
         current = by_id.get(item.id)
         if current is None:
-            result.append(replace(field, name=f"{_HIDDEN}{item.id}"))
+            result.append(replace(field, name=f"{_HIDDEN}{item.id}={field.name}"))
         else:
             type_ = _renamed_type(field.type, item.children, current.children, f"{where}: {field.name}")
             result.append(replace(field, name=current.name, type=type_))
@@ -184,6 +185,11 @@ def check_current(record: RecordSchema, history: SchemaHistory, without: Collect
     for field, match in zip(fields, renamed(fields, current, current, where), strict=True):
         if match.name.startswith(_HIDDEN):
             raise SchemaMismatch(f"{where}: column {field.name!r} is not in the schema-on-read history")
+
+
+def own_name(name: str) -> str:
+    """The name of a field in its file, of a field that `ColumnMapping.in_table` gave a name that no column has."""
+    return name.partition("=")[2] if name.startswith(_HIDDEN) else name
 
 
 class _Reader:

@@ -44,7 +44,7 @@ def followed_pages(*, with_ray: bool) -> Iterator[Any]:
             yield pytest.param(page_blocks, id=page, marks=marks)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, rest=9)
 @pytest.mark.parametrize("page_blocks", list(followed_pages(with_ray=False)))
 def test_blocks_of_a_page_run_in_order(
     page_blocks: list[Block],
@@ -67,7 +67,7 @@ def test_blocks_of_a_page_run_in_order(
     follow(page, page_blocks, world, monkeypatch)
 
 
-@pytest.mark.sampled(99)
+@pytest.mark.long
 @pytest.mark.parametrize("page_blocks", list(followed_pages(with_ray=True)))
 def test_blocks_of_a_page_with_ray_run_in_order(
     page_blocks: list[Block],

@@ -29,7 +29,7 @@ os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # mimalloc reserves address 
 
 import penstock
 from penstock.proto.errors import PenstockError
-from penstock.reader.base import lance_process
+from penstock.reader.base.decoding.lance import PROCESSES
 from tests.fuzz import targets
 from tests.fuzz.corpus import GOLDEN, Member, kind_of, members
 from tests.fuzz.mutation import mutated
@@ -177,7 +177,7 @@ class LanceBatch(TableBatch):
         newest = {group: item for group, _, _, item in sorted(files, key=lambda file: file[2])}
         self.members = list(newest.values())
         super().warm()
-        lance_process._end_all()  # it started without the limit
+        PROCESSES.close()  # it started without the limit
 
 
 class GrammarBatch(Batch):

@@ -69,6 +69,22 @@ def counted_changes() -> list[Entry]:
     return counts
 
 
+def counted_mergers() -> list[Entry]:
+    """Every counted entry of the tables with custom mergers: a table without meta columns has no ranges in Hudi."""
+    return [
+        Entry(case["name"], query["id"], _merger_query(query), False)
+        for case in json.loads((_HERE / "mergers.json").read_text())
+        for query in case["queries"]
+        if not query.get("error")
+    ]
+
+
+def _merger_query(query: Mapping[str, Any]) -> Query:
+    if "begin" in query:
+        return Incremental(Position(InstantTime(query["begin"])), Position(InstantTime(query["end"])))
+    return SnapshotAsOf(InstantTime(query["as_of"])) if "as_of" in query else Snapshot()
+
+
 def _counts_as_changes(query: Mapping[str, Any]) -> bool:
     if query.get("error") or not query.get("expected") or "@" in query["id"] or "WRONG" in (query.get("note") or ""):
         return False

@@ -106,7 +106,7 @@ def sampled(path: pathlib.Path, most: int) -> list[Place]:
     return random.Random(path.name).sample(all_places, min(most, len(all_places)))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, rest=1)
 @pytest.mark.parametrize("part", range(6))
 def test_changes_of_the_parts_are_those_of_the_whole(golden: Golden, part: int) -> None:
     checked = 0
@@ -124,7 +124,7 @@ def test_changes_of_the_parts_are_those_of_the_whole(golden: Golden, part: int) 
     assert checked > 15
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, rest=1)
 @pytest.mark.parametrize("part", range(6))
 def test_rows_at_a_position_are_those_of_each_group_at_or_before_the_instant(golden: Golden, part: int) -> None:
     checked = 0
@@ -143,7 +143,7 @@ def test_rows_at_a_position_are_those_of_each_group_at_or_before_the_instant(gol
     assert checked > 8
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, rest=1)
 @pytest.mark.parametrize("part", range(6))
 def test_rows_of_ranges_that_end_or_start_inside(golden: Golden, part: int) -> None:
     checked = 0

@@ -214,6 +214,10 @@ class Hudi(PeerProcess):
         answer: list[str] = self._ask({"do": "option_names"})
         return answer
 
+    def add_jar(self, jar: pathlib.Path) -> None:
+        """Makes the classes of a jar available to Hudi, as merger or payload class. Once for a process."""
+        self._ask({"do": "add_jar", "jar": str(jar)})
+
     def call(self, statement: str) -> list[dict[str, Any]]:
         """A SQL statement, such as a procedure call."""
         answer: list[dict[str, Any]] = self._ask({"do": "sql", "text": statement})

@@ -18,6 +18,7 @@ Requests on stdin, one response on stdout each, `{"ok": …}` or `{"error": text
     {"do": "java_write", "path", …}                          Avro records by the Java client (hudi_java_client)
     {"do": "instants", "path"}                               [[requested, completion or null, action]] of completed ones
     {"do": "flink_range" or "option_names", …}               ranges of Flink's source, names of options (hudi_ranges)
+    {"do": "add_jar", "jar"}                                 makes a jar's classes available to Hudi
     {"do": "completion_times", "path", "requested"}          what Hudi's own view of completion times has for each
 """
 
@@ -193,6 +194,13 @@ def completion_times(spark, request):
         view.close()
 
 
+def add_jar(spark, request):
+    """Adds a jar where the bundle's classes are: Hudi loads classes by the loader of its own (`ReflectionUtils`)."""
+    loaded = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    own = loaded.loadClass("org.apache.hudi.common.util.ReflectionUtils").getClassLoader()
+    own.addURL(spark._jvm.java.io.File(request["jar"]).toURI().toURL())
+
+
 def answer(spark, request):
     """Runs one request."""
     if request["do"] == "write":
@@ -221,6 +229,8 @@ def answer(spark, request):
         return hudi_java_client.java_write(spark, request)
     if request["do"] == "instants":
         return instants(pathlib.Path(request["path"]))
+    if request["do"] == "add_jar":
+        return add_jar(spark, request)
     if request["do"] == "completion_times":
         return completion_times(spark, request)
     raise ValueError(f"unknown request {request['do']!r}")

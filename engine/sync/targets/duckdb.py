@@ -26,6 +26,7 @@ from penstock.engine.sync.targets.target import (
     dates_to_text,
 )
 from penstock.proto.errors import ConfigurationError, PenstockError, SchemaMismatch, TargetConflict, TargetUnavailable
+from penstock.reader.values.struct_offsets import without_struct_offsets
 
 _TABLES: Final = "_penstock_tables"
 _POSITIONS: Final = "_penstock_positions"
@@ -247,7 +248,7 @@ class DuckDBTarget:
 
     def _append(self, cursor: duckdb.DuckDBPyConnection, write: Write) -> None:
         for batch in write.rows:
-            with _registered(cursor, pa.Table.from_batches([batch])) as rows:
+            with _registered(cursor, pa.Table.from_batches([without_struct_offsets(batch)])) as rows:
                 _run(cursor, f"INSERT INTO {quoted(write.table)} BY NAME SELECT * FROM {rows}")
 
     def _store_position(self, cursor: duckdb.DuckDBPyConnection, write: Write) -> None:

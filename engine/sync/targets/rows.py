@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from penstock.engine.sync.layout import TargetLayout
 from penstock.proto.errors import SchemaMismatch
+from penstock.reader.values.struct_offsets import without_struct_offsets
 
 DATES_WITH_A_SIGN: Final = (
     "a date outside of the years 1 to 9999 cannot become the text that Hudi reads: load the table again (--restart)"
@@ -58,7 +59,7 @@ class AlignedRows:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self._batches:
-                yield aligned(batch, self._columns)
+                yield without_struct_offsets(aligned(batch, self._columns))
         except GeneratorExit:
             raise
         except BaseException as error:

@@ -5,6 +5,7 @@
 
 `--cases` and the layout of WORK and OUT are those of gen_B.py. Hudi 1.2.0 reads ORC files alone (copy on write,
 read-optimized) only without Spark's vectorized ORC reader, so the session has it off. It can neither compact nor cluster such a table.
+A table of a JVM in another zone needs a process of its own (`--cases`), because Hudi waits until its instants are later than all before.
 """
 import argparse, json, os, re, time, traceback
 import gen_B, gen_D, random_histories
@@ -39,6 +40,13 @@ INSTANTS = {"winter": 1705322096123456, "summer": 1721046896123456, "twice1": 16
             "2040": 2225000000250000, "2040s": 2212000000250000, "2200": 7258118400000001, "none": None}
 DAYS = {"winter": "2024-01-15", "summer": "2024-07-15", "epoch": "1970-01-01", "before": "1969-12-31", "1899": "1899-12-31", "1884": "1883-11-18",
         "early": "1700-02-28", "2200": "2200-01-01", "1940": "1582-10-15"}
+# far from 1970: the ends of the range of Arrow's nanoseconds; a second before 1970 has no fraction, and no time has milliseconds, except the last one
+FAR = {"reform": -12219292800000000, "1600": -11676096000000000, "before_low": -9223372037000000, "low": -9223372036000000, "1800": -5364662400000000,
+       "epoch": 0, "high": 9223372036000854, "high_out": 9223372036000855, "after_high": 9223372037000000, "2300": 10413792000000001,
+       "winter": 10413856496000456, "summer": 10429408496000456, "9999": 253370764800000000, "last": 253402300799999000, "end": 253402300799000999, "none": None}
+EARLY = {"first": -62135596800000000, "second": -62135510400000000, "1000": -30610224000000000, "1500": -14817945600000000, "1582": -12220156800000000,
+         "last": -12219292801000000, "reform": -12219292800000000, "none": None}
+EARLY_NOTE = "WRONG: times before 1582-10-15 are shifted to another calendar; `micros` has the instants that were written"
 FIRST = [("a", 1, 0, "x"), ("b", 1, 2, "x"), ("c", 1, 3, "y"), ("d", 1, 4, "y"), ("e", 1, 5, "x")]
 SECOND = [("a", 2, 10, "x"), ("c", 2, 30, "y"), ("f", 2, 6, "y"), ("g", 2, 0, "x")]
 THIRD = [("b", 3, 20, "x"), ("d", 3, 0, "y")]
@@ -141,9 +149,56 @@ def zones(env):
         yield name, make
 
 
+def far_values():
+    """(id, microseconds, partition) such that the seconds are stored as runs of each kind of ORC's encoding, version 2."""
+    day, values = 86400000000, list(FAR.values())
+    values += [253402214400000000] * 5 + [None] * 3 + [10413792000000000] * 9  # short repeat
+    values += [10413792000000000 + n * day for n in range(60)]  # delta
+    values += [16725225600000000 + n * n * day + n % 7 for n in range(60)]
+    values += [-11676096000000000 + n * 7919 % 3001 * 40 * day for n in range(120)]  # direct
+    values += [1700000000000000 + n * 7919 % 97 * 1000000 + n * 31 % 1000 if n % 25 else 253402300799000000 for n in range(120)]  # patched base
+    return [("r%03d" % n, None if n % 13 == 12 else value, "xy"[n % 2]) for n, value in enumerate(values)]
+
+
+def far_rows(env, values, version=1):
+    """Rows with these instants, also in nested columns. Each partition is one file."""
+    text = ",".join("(%r, %dL, %s, %r)" % (n, version, "cast(null as bigint)" if x is None else "%dL" % x, p) for n, x, p in values)
+    return env.spark.sql("SELECT id, ts, timestamp_micros(x) at, x micros, named_struct('at', timestamp_micros(x), 'x', x) st, "
+                         "if(x %% 3 = 0, array(), array(timestamp_micros(x), null, timestamp_micros(x))) ats, "
+                         "if(x is null, null, map('k', timestamp_micros(x))) m, p FROM VALUES %s AS t(id, ts, x, p)" % text).coalesce(1)
+
+
+def far(env):
+    """Timestamps that Arrow's nanoseconds do not hold. The fractions of file groups in partition `y` are never rewritten."""
+    named = lambda names: [(n, x, "x") for n, x in names.items()]
+    later = [n for n in FAR if n not in ("reform", "1600", "before_low", "low", "1800")]  # Hudi's zone before 1883
+    for name, kind, zone, what, values in (
+            ("far_cow", COW, "UTC", "Timestamps before 1677 and after 2262.", far_values()),
+            ("far_mor", MOR, "UTC", "Timestamps before 1677 and after 2262, with logs.", far_values()),
+            ("far_zone", COW, ZONE, "Timestamps after 2262 of a JVM in %s. Queries are asked there, those with `__utc` in UTC." % ZONE, named({n: FAR[n] for n in later})),
+            ("early", COW, "UTC", "Timestamps before 1582-10-15.", named(EARLY))):
+        name = "F_orc_%s_v9" % name
+        def make(name=name, kind=kind, zone=zone, what=what, values=values):
+            env.tv = 9
+            in_zone(env, zone)
+            try:
+                options = {**ORC, "hoodie.index.type": "SIMPLE", "hoodie.compact.inline": "false"}
+                c = (Case if zone == "UTC" else ZoneCase)(env, name, kind, what, options)
+                changed = [v for v in values if v[2] == "x"][::5]
+                c.write("insert", None, text="insert %d rows" % len(values), df=far_rows(env, values))
+                c.write("upsert", None, text="upsert %s" % [n for n, _, _ in changed], df=far_rows(env, changed, 2))
+                c.standard()
+                if values[0][0] == "first":
+                    for q in c.queries: q["note"] = EARLY_NOTE
+                c.finish()
+            finally: in_zone(env, "UTC")
+        yield name, make
+
+
 def cases(env):
     yield from histories(env)
     yield from zones(env)
+    yield from far(env)
     for v in (6, 9):
         yield life(env, COW, v, "orc_cow", "Base files in ORC, rewritten; every type, nulls; a column is added.", {"hoodie.index.type": "SIMPLE"})
         yield life(env, MOR, v, "orc_mor", "Base files in ORC with Avro logs; every type, nulls; a column is added.",

@@ -2,10 +2,11 @@
 
 How to run (needs javac, and PySpark 3.5 in the Python that runs this):
 
-  python gen_G.py --jar <hudi-spark3.5-bundle jar of 1.2.0> --work <dir> --out <golden dir>
+  python gen_G.py --hudi 1.2.0 --jar <hudi-spark3.5-bundle jar> --work <dir> --out <golden dir>
 
-Compiles `CountingPayload.java` and `LowestMerger.java`, lets Hudi 1.2.0 write each table, and stores the rows that its
-own reader returns: a snapshot after each commit (as of its requested time), and the ranges between them.
+Compiles `CountingPayload.java` and `LowestMerger.java`, lets Hudi write each table, and stores the rows that its own
+reader returns: a snapshot after each commit (as of its requested time), and the ranges between them. Replaces the
+entries of its tables in mergers.json. `--hudi 0.15.0` makes the tables of a payload class that 1.2.0 does not have.
 """
 import argparse, glob, json, os, shutil, subprocess, zipfile
 
@@ -16,6 +17,7 @@ PAYLOAD = "example.mergers.CountingPayload"
 SCHEMA = "id string, ts bigint, n bigint, note string, p string"
 
 REVERSE = "org.apache.hudi.common.model.ReverseOrderHoodieRecordPayload"
+FIRST_VALUE = "org.apache.hudi.common.model.FirstValueAvroPayload"
 AVRO = "org.apache.hudi.common.model.HoodieAvroPayload"
 MERGER_TABLE = {
     "hoodie.record.merge.mode": "CUSTOM",
@@ -40,9 +42,16 @@ STEPS = [
     ("mark", [("k07", 90, 0, None, "a"), ("k08", 110, 0, None, "a"), ("k05", 11, 0, None, "a"), ("k22", 1, 0, None, "a")]),
     ("upsert", [("k07", 95, 1, "late", "a"), ("k08", 60, 2, None, "a"), ("k01", 1, 1, None, "a")]),
 ]
+# equal ordering values of base rows, of log records and of deletes, and records after deletes
+TIES = [
+    ("upsert", [("k09", 100, 90, "tie", "a"), ("k08", 110, 80, "tie", "a"), ("k10", 101, 1, "more", "a"), ("k23", 5, 1, "n", "a")]),
+    ("upsert", [("k10", 101, 2, "tie", "a"), ("k23", 5, 2, "tie", "a")]),
+    ("mark", [("k10", 101, 0, None, "a"), ("k23", 4, 0, None, "a"), ("k09", 99, 0, None, "a"), ("k11", 1, 0, None, "a")]),
+    ("upsert", [("k10", 101, 3, "after", "a"), ("k11", 1, 4, "below its base row", "a"), ("k09", 100, 5, "after", "a"), ("k23", 6, 6, "above", "a")]),
+]
 
 
-def written(spark, path, name, version, settings):
+def written(spark, path, name, version, settings, steps):
     base = {
         "hoodie.table.name": name.lower(), "hoodie.datasource.write.table.type": "MERGE_ON_READ",
         "hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.precombine.field": "ts",
@@ -53,7 +62,7 @@ def written(spark, path, name, version, settings):
         "hoodie.delete.shuffle.parallelism": "1", "hoodie.parquet.small.file.limit": "0",
         "hoodie.write.auto.upgrade": "false", "hoodie.write.table.version": str(version), **settings,
     }
-    for number, (operation, rows) in enumerate(STEPS):
+    for number, (operation, rows) in enumerate(steps):
         rows = [(*row, operation == "mark") for row in rows]
         frame = spark.createDataFrame(rows, SCHEMA + ", _hoodie_is_deleted boolean").coalesce(1)
         options = {**base, "hoodie.datasource.write.operation": "upsert" if operation == "mark" else operation}
@@ -88,7 +97,7 @@ def packed(path, archive):
 
 def main():
     given = argparse.ArgumentParser()
-    for name in ("--jar", "--work", "--out"):
+    for name in ("--hudi", "--jar", "--work", "--out"):
         given.add_argument(name, required=True)
     given = given.parse_args()
     classes = os.path.join(given.work, "classes")
@@ -98,7 +107,7 @@ def main():
 
     jars = given.jar + ":" + os.path.join(os.path.dirname(pyspark.__file__), "jars", "*")
     sources = [os.path.join(HERE, name) for name in ("CountingPayload.java", "LowestMerger.java")]
-    subprocess.run(["javac", "-nowarn", "-d", classes, "-cp", jars, *sources], check=True)
+    if given.hudi == "1.2.0": subprocess.run(["javac", "-nowarn", "-d", classes, "-cp", jars, *sources], check=True)
     jar = os.path.join(given.work, "mergers.jar")
     with zipfile.ZipFile(jar, "w") as packed_classes:
         for one in glob.glob(classes + "/example/mergers/*.class"):
@@ -115,18 +124,21 @@ def main():
         .config("spark.sql.shuffle.partitions", "1").getOrCreate()
     )
     cases = []
-    for topic, merger, settings, versions in (
+    of_release = {"0.15.0": [
+        ("first", FIRST_VALUE, {"hoodie.datasource.write.payload.class": FIRST_VALUE}, (6,)),
+    ], "1.2.0": [
         ("payload", PAYLOAD, {"hoodie.datasource.write.payload.class": PAYLOAD}, (6, 8, 9)),
         ("merger", STRATEGY, MERGER_TABLE, (9,)),
         ("payload_virtual", PAYLOAD, {"hoodie.datasource.write.payload.class": PAYLOAD, **VIRTUAL}, (6, 9)),
         ("merger_virtual", STRATEGY, {**MERGER_TABLE, **VIRTUAL}, (9,)),
         ("reverse", REVERSE, {"hoodie.datasource.write.payload.class": REVERSE}, (6, 9)),
         ("avro", AVRO, {"hoodie.datasource.write.payload.class": AVRO}, (6, 9)),
-    ):
+    ]}
+    for topic, merger, settings, versions in of_release[given.hudi]:
         for version in versions:
-            name = f"G_{topic}_v{version}_h120"
+            name = "G_%s_v%d_h%s" % (topic, version, given.hudi.replace(".", "")[:3])
             path = os.path.join(given.work, name)
-            written(spark, path, name, version, settings)
+            written(spark, path, name, version, settings, STEPS + TIES * (topic == "first"))
             reading = {k: v for k, v in settings.items() if k.startswith("hoodie.write.record.merge.custom")}
             folder = os.path.join(given.out, "expected", name)
             times = instants(path, version)
@@ -155,12 +167,15 @@ def main():
                 })
             packed(path, os.path.join(given.out, "tables", name + ".zip"))
             cases.append({
-                "name": name, "hudi": "1.2.0", "table_version": version, "table_type": "MERGE_ON_READ",
+                "name": name, "hudi": given.hudi, "table_version": version, "table_type": "MERGE_ON_READ",
                 "what": f"MOR, merged by {merger}{', without meta columns' if topic.endswith('virtual') else ''}", "merger": merger, "instants": times, "queries": queries,
             })
     for left in glob.glob(os.path.join(given.out, "expected", "G_*", "*.d")):
         shutil.rmtree(left)
-    with open(os.path.join(given.out, "mergers.json"), "w") as file:
+    index = os.path.join(given.out, "mergers.json")
+    made = {case["name"] for case in cases}
+    cases = [case for case in json.load(open(index)) if case["name"] not in made] + cases
+    with open(index, "w") as file:
         json.dump(cases, file, indent=1)
     spark.stop()
 

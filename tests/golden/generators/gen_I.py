@@ -9,7 +9,7 @@ returns from a table of the same writes with Avro blocks, without the columns th
 (hfile_twins.json). Hudi stores a column `key` empty, as in a metadata table, and reads the record key in its place.
 """
 import argparse, json, os, re, time, traceback
-import gen_B, gen_D
+import gen_B, gen_D, random_histories
 from gen_B import Case, cause, instants, log, session
 
 MOR = "MERGE_ON_READ"
@@ -25,6 +25,7 @@ TYPES = ("SELECT id, ts, nullif(v, 0) v, nullif(concat('n', v), 'n0') name, cast
 KEY = ", concat('column ', v) key"
 FIRST = [("a", 1, 0, "x"), ("b", 1, 2, "x"), ("c", 1, 3, "y"), ("d", 1, 4, "y"), ("e", 1, 5, "x")]
 SECOND = [("g", 2, 0, "x"), ("a", 2, 10, "x"), ("f", 2, 6, "y"), ("c", 2, 30, "y"), ("é", 2, 7, "x")]
+HISTORIES = (11, 12, 13)  # seeds; version 6 with a bucket index
 LATE = [("a", 0, 99, "x"), ("g", 3, 11, "x"), ("d", 1, 41, "y")]
 LAST = [("e", 5, 50, "x"), ("b", 5, 8, "x"), ("h", 5, 9, "y")]
 
@@ -48,6 +49,24 @@ def read_by_hudi(env, version, key="", codec="GZ"):
         gen_B.full_slice(env, d)
         gen_B.save_frag(env, d)
     name = f"I_hfile{'_key' if key else ''}{'' if codec == 'GZ' else '_' + codec.lower()}_v{version}"
+    return name, make
+
+
+def history(env, seed):
+    """Twelve random operations; Hudi reads its HFile blocks."""
+    name = "I_hfile_history_mor%d_v6" % seed
+    def make():
+        import gen_H  # late, because it imports gen_F
+        env.tv = None
+        c = Case(env, name, MOR, "A random history of HFile data blocks in logs, which Hudi reads, seed %d." % seed,
+                 {**OPTIONS, "hoodie.logfile.data.block.format": "hfile", "hoodie.parquet.small.file.limit": "0"})
+        data = lambda env, values: env.spark.sql(TYPES % ("", ",".join(map(str, values))))
+        random_histories.run(c, random_histories.history(seed, True, 6, "BUCKET"), lambda values, changes: gen_H.later(env, values, changes, data))
+        c.standard()
+        gen_H.asked(c)
+        d = json.load(open(os.path.join(env.out, "frag", name + ".json")))
+        gen_B.full_slice(env, d)
+        gen_H.without_losers(env, d)
     return name, make
 
 
@@ -86,6 +105,7 @@ def cases(env):
         yield read_by_hudi(env, 6)
         yield read_by_hudi(env, 6, KEY)
         for codec in ("SNAPPY", "LZ4"): yield read_by_hudi(env, 6, codec=codec)
+        for seed in HISTORIES: yield history(env, seed)
         return
     yield read_from_a_twin(env, 9)
 

@@ -83,11 +83,39 @@ def test_a_merger_gets_deletes_with_their_ordering_values(tmp_path: pathlib.Path
     deletes = [("k1", "LongWrapper", 5), ("k2", "LongWrapper", 5), ("k3", "IntWrapper", 0)]
     folder.write_log(slice_writer.delete_block(deletes, T1))
     folder.write_log(slice_writer.data_block(folder.avro, [row("k1", 3, 10)], T2))
-    reverse = ReadOptions(mergers=((STRATEGY.name, "penstock.reader.merge.reverse_order:reverse_order"),))
+    reverse = ReadOptions(mergers=((STRATEGY.name, "penstock.reader.merge.payload_orders:reverse_order"),))
     assert sums(folder, options=reverse) == {
         "k1": 1,
     }, "of k2 the delete is lower, of k3 it has no value"
     assert sums(folder, options=using("newest", STRATEGY)) == {"k1": 10}
+
+
+@pytest.mark.parametrize("one_pass_bytes", [1 << 30, 0])
+@pytest.mark.parametrize("ordering", ["ts", "s.in.ts"])
+def test_payload_orders_by_a_column_or_a_field_of_a_struct(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, ordering: str, one_pass_bytes: int
+) -> None:
+    """k1 and k2: the lowest value wins. k3: the delete is lower; k4: it is higher. k5 has no value, k6 none later."""
+    monkeypatch.setattr("penstock.reader.log.scanner.ONE_PASS_BYTES", one_pass_bytes)
+    inner = {"type": "record", "name": "inner", "fields": [{"name": "ts", "type": ["null", "long"], "default": None}]}
+    struct = {"type": "record", "name": "s", "fields": [{"name": "in", "type": ["null", inner], "default": None}]}
+    custom = CustomMerge("org.apache.hudi.common.model.ReverseOrderHoodieRecordPayload", True, (ordering,))
+    folder = SliceFolder(tmp_path, {"ts": "long", "s": struct, "n": "long"}, custom)
+
+    def written(key: str, ts: int | None, n: int) -> dict[str, Any]:
+        other = None if ts is None else -ts  # the opposite order
+        values = (ts, other) if ordering == "ts" else (other, ts)
+        return {"_hoodie_record_key": key, "ts": values[0], "s": values[1] and {"in": {"ts": values[1]}}, "n": n}
+
+    folder.write_base([[written(f"k{number}", 5, number) for number in (1, 2, 3, 4)], [written("k5", None, 5)]])
+    updates = [written("k1", 3, 10), written("k2", 7, 20), written("k5", 9, 50), written("k6", 1, 6)]
+    folder.write_log(slice_writer.data_block(folder.avro, updates, T1))
+    deletes = [("k3", "LongWrapper", 4), ("k4", "LongWrapper", 6)]
+    folder.write_log(slice_writer.delete_block(deletes, T2))
+    folder.write_log(slice_writer.data_block(folder.avro, [written("k6", None, 60)], T3))
+    expected = {"k1": 10, "k2": 2, "k4": 4, "k5": 50, "k6": 60}
+    assert sums(folder) == expected
+    assert sums(folder, columns=("n", "_hoodie_record_key")) == expected
 
 
 def test_a_table_without_keys_in_its_rows(tmp_path: pathlib.Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from penstock.table.orc_tail import OrcTail, orc_tail, tail_of_instants, writer_zones
+from penstock.table.orc_tail import OrcTail, orc_tail, stored_blocks, tail_with, writer_zones
 
 ZONE = b"\x1a\x03CET"
 FILE = ZONE + bytes(95)
@@ -50,5 +50,12 @@ def test_a_postscript_has_room_for_a_field(length: int, valid: bool) -> None:
         with pytest.raises(pa.ArrowInvalid, match=f"a postscript of {length} bytes"):
             orc_tail(source)
         return
-    ended = tail_of_instants(orc_tail(source))
-    assert ended[-1] == length + 2
+    assert tail_with(b"", orc_tail(source))[-1] == length + 2
+    assert tail_with(b"x" * 300, orc_tail(source), b"\x28\x00")[-1] == length + 5
+
+
+def test_a_stored_block_has_at_most_23_bits() -> None:
+    """It was an OverflowError for a file that states larger blocks."""
+    tail = OrcTail(postscript=b"", footer_at=0, footer=b"", codec=1, block_bytes=1 << 23)
+    stored = stored_blocks(bytes(1 << 23), tail)
+    assert stored[:3] == b"\xff\xff\xff" and stored[-4:] == b"\x03\x00\x00\x00"

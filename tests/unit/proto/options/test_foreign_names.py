@@ -208,6 +208,45 @@ def test_option_and_its_translation_together_are_refused() -> None:
         parse_options({"query": "snapshot", "hoodie.datasource.query.type": "snapshot"}, entry_point=EntryPoint.CLI)
 
 
+NAMES_OF_FLINK = (
+    "read.tasks",
+    "source.avro-schema",
+    "source.avro-schema.path",
+    "hoodie.datasource.query.type",
+    "hoodie.datasource.merge.type",
+    "read.utc-timezone",
+    "read.streaming.enabled",
+    "read.streaming.check-interval",
+    "read.streaming.skip_compaction",
+    "read.streaming.skip_clustering",
+    "read.streaming.skip_insertoverwrite",
+    "read.streaming.start-commit",
+    "read.start-commit",
+    "read.end-commit",
+    "read.commits.limit",
+    "read.splits.limit",
+    "read.cdc.from.changelog",
+    "read.data.skipping.enabled",
+    "read.data.skipping.rli.keys.max.num",
+    "read.data.skipping.rli.partitions.max.num",
+    "read.source-v2.enabled",
+    "cdc.enabled",
+    "changelog.enabled",
+    "metadata.enabled",
+    "hoodie.metadata.enable",
+)
+"""The read options of `FlinkOptions` in Hudi's source up to June 2026, and the options of its other sections that the
+source of Flink reads. The suites have no jar of Hudi's Flink module to compare this list with."""
+
+
+def test_each_read_option_of_flink_has_a_rule() -> None:
+    """A name without one would be refused as unknown, and the error could not name Penstock's option."""
+    assert [name for name in NAMES_OF_FLINK if name not in RULES] == []
+    for name in ("read.no.such.option", "read.record.index.keys.max.count"):
+        with pytest.raises(ConfigurationError, match="unknown option"):
+            parse_options({name: "1"}, entry_point=EntryPoint.BATCH)
+
+
 def test_rules_are_lower_case_and_lead_to_options() -> None:
     for name, rule in RULES.items():
         assert name == name.lower()

@@ -279,6 +279,14 @@ def test_type_change_that_is_not_exact_is_refused(written_as: Any, expectation: 
         AvroDecoder(schema_of(("c", written_as)), ["c"], schema_of(("c", expectation)), where="log.1")
 
 
+def test_blocks_with_shredded_variants_whose_parts_the_table_lacks_are_refused() -> None:
+    parts = [{"name": name, "type": "bytes"} for name in ("metadata", "value", "typed_value")]
+    block, table = (schema_of(("c", {"type": "record", "name": "v", "fields": parts[:count]})) for count in (3, 2))
+    assert AvroDecoder(block, ["c"], block)
+    with pytest.raises(SchemaMismatch, match=r"^log\.1: column 'c' holds shredded variants, but .* part typed_value,"):
+        AvroDecoder(block, ["c"], table, where="log.1")
+
+
 def test_columns_must_be_the_tables_and_distinct() -> None:
     schema = schema_of(("c", "int"))
     for columns in (["x"], ["c", "c"]):

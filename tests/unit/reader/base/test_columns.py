@@ -163,8 +163,19 @@ def test_name_that_is_there_twice_is_refused() -> None:
         column_sources(pa.schema([("c", pa.int32()), ("c", pa.int32())]), ["INT32"] * 2, table("int"), ["c"], "w")
 
 
-def test_shredded_variants_are_refused() -> None:
+def variant(*parts: tuple[str, Any]) -> dict[str, Any]:
+    fields = [{"name": name, "type": ["null", kind], "default": None} for name, kind in parts]
+    return {"type": "record", "name": "v", "fields": fields}
+
+
+def test_shredded_variants_are_read_with_all_their_parts_or_refused() -> None:
     parts = [("metadata", pa.binary()), ("value", pa.binary()), ("typed_value", pa.int64())]
+    whole = [("metadata", "bytes"), ("value", "bytes")]
     schema = pa.schema([("c", pa.list_(pa.struct(parts)))])
-    with pytest.raises(SchemaMismatch, match="column 'c' holds shredded variants"):
-        column_sources(schema, ["BYTE_ARRAY"] * 3, table({"type": "array", "items": "string"}), ["c"], "w")
+    physical = ["BYTE_ARRAY", "BYTE_ARRAY", "INT64"]
+    lists = [
+        table({"type": "array", "items": variant(*fields)}) for fields in ([*whole, ("typed_value", "long")], whole)
+    ]
+    assert isinstance(column_sources(schema, physical, lists[0], ["c"], "w")[0], Stored)
+    with pytest.raises(SchemaMismatch, match=r"w: column 'c' holds shredded variants, but .* part typed_value,"):
+        column_sources(schema, physical, lists[1], ["c"], "w")

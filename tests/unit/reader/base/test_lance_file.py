@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import signal
-import subprocess
-import sys
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +15,9 @@ import pytest
 from penstock.proto.errors import ConfigurationError, CorruptFile, OutOfMemory, SchemaMismatch
 from penstock.proto.model.files import FileRef
 from penstock.proto.model.splits import WholeFile
-from penstock.reader.base import lance_process
+from penstock.reader.base.decoding import lance
+from penstock.reader.base.decoding.lance import PROCESSES
+from penstock.reader.base.decoding.processes import DecodingProcesses
 from penstock.reader.base.lance_file import LanceFile, _stored
 from penstock.reader.split.emit import BatchSize
 from penstock.table.predicate.bounds import ONLY_NULLS, UNKNOWN
@@ -204,51 +203,6 @@ def test_damage_that_ends_the_library_is_an_error(tmp_path: pathlib.Path, begin:
         assert sum(batch.num_rows for batch in file.read(0, SIZE)) == 3000
 
 
-def test_child_serves_one_read_after_the_other(tmp_path: pathlib.Path) -> None:
-    lance_process._end_all()
-    with opened(tmp_path) as file:
-        list(file.read(0, SIZE))
-        (child,) = lance_process._idle
-        list(file.read(0, SIZE))
-        assert lance_process._idle == [child]
-        next(file.read(0, BatchSize(rows=1, size_bytes=1 << 20)))
-    assert not lance_process._idle, "a read that was not taken to its end"
-
-
-@pytest.mark.parametrize("is_known", [True, False])
-def test_read_is_repeated_if_the_idle_child_was_killed(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, is_known: bool
-) -> None:
-    with opened(tmp_path) as file:
-        child = lance_process._idle[0]
-        os.kill(child._process.pid, signal.SIGKILL)
-        child._process.wait()
-        if not is_known:
-            monkeypatch.setattr(child._process, "poll", lambda: None)
-        assert sum(batch.num_rows for batch in file.read(0, SIZE)) == 3
-        assert child not in lance_process._idle
-
-
-def test_child_is_in_a_session_of_its_own(tmp_path: pathlib.Path) -> None:
-    with opened(tmp_path):
-        pid = lance_process._idle[0]._process.pid
-        assert os.getsid(pid) == pid != os.getsid(0)
-
-
-def test_fork_has_its_own_lock_and_no_children() -> None:
-    program = """
-import os
-from penstock.reader.base import lance_process
-lance_process._idle.append(None)
-lance_process._lock.acquire()
-child = os.fork()
-if not child:
-    os._exit(lance_process._lock.locked() or len(lance_process._idle))
-os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    assert subprocess.run([sys.executable, "-P", "-c", program], check=False).returncode == 0
-
-
 def test_abandoned_read_ends_its_child_at_once(tmp_path: pathlib.Path) -> None:
     with opened(tmp_path) as file:
         list(file.read(0, SIZE))
@@ -261,56 +215,22 @@ def test_abandoned_read_ends_its_child_at_once(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "at_read", "kind", "named"),
+    ("program", "kind", "named"),
     [
-        ("raise ModuleNotFoundError(\"No module named 'lance'\")", "", ConfigurationError, r"pip install 'penstock\[l"),
-        (
-            "raise ModuleNotFoundError(\"No module named 'lancet'\")",
-            "",
-            ConfigurationError,
-            "did not start: .*'lancet'",
-        ),
-        ("print('note: x', file=sys.stderr); sys.exit('old glibc\\nnote: y')", "", ConfigurationError, "old glibc$"),
-        ("import os; os.kill(os.getpid(), 9)", "", OutOfMemory, "status -9"),
-        ("", "raise MemoryError", OutOfMemory, "MemoryError"),
-        ("", "sys.exit('memory allocation of 9 bytes failed')", OutOfMemory, "memory allocation of 9 bytes"),
-        ("", "import os; os.kill(os.getpid(), 9)", OutOfMemory, "status -9"),
-        ("", "print('e' * 70_000 + chr(10) + 'the end', file=sys.stderr); sys.exit(1)", CorruptFile, "failed: the end"),
+        ("raise ModuleNotFoundError(\"No module named 'lance'\")", ConfigurationError, r"pip install 'penstock\[l"),
+        ("raise ModuleNotFoundError(\"No module named 'lancet'\")", ConfigurationError, "did not start: .*'lancet'"),
+        ("import os; os.kill(os.getpid(), 9)", OutOfMemory, "status -9"),
     ],
 )
 def test_failures_that_are_not_of_the_file(
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    before: str,
-    at_read: str,
-    kind: type[Exception],
-    named: str,
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, program: str, kind: type[Exception], named: str
 ) -> None:
     """A program without the library, which starts faster."""
     write_lance(tmp_path / "f.lance", STORED)
-    lance_process._end_all()
-    program = lance_process._PROGRAM.replace("import pyarrow as pa\nfrom lance.file import LanceFileReader", before)
-    monkeypatch.setattr(lance_process, "_PROGRAM", program.replace("    file =", f"    {at_read}\n    file ="))
+    failing = DecodingProcesses(replace(PROCESSES.library, program=program))
+    monkeypatch.setattr(lance, "PROCESSES", failing)
     with pytest.raises(kind, match=rf"table t: base file f\.lance.*{named}"):
         LanceFile(open_storage(str(tmp_path)), FileRef("f.lance", 1), SCHEMA, ("id",), table="t")
-
-
-def test_reason_is_of_the_read_that_failed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = """
-import sys
-sys.stdout.buffer.write(b".")
-sys.stdout.buffer.flush()
-sys.stderr.write("panicked at an earlier read\\nearlier\\n")
-sys.stderr.flush()
-"""
-    lance_process._end_all()
-    monkeypatch.setattr(lance_process, "_PROGRAM", program)
-    child = lance_process._Child()
-    child._process.wait()
-    child.ask("p", None, 0, 1)
-    with pytest.raises(pa.ArrowInvalid, match="it ended with status 0"):
-        child.stream()
-    child.end()
 
 
 def test_file_that_is_gone(tmp_path: pathlib.Path) -> None:

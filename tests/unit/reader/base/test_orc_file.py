@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from penstock.proto.errors import CorruptFile, SchemaMismatch, UnsupportedFeature
+from penstock.proto.errors import CorruptFile, SchemaMismatch
 from penstock.proto.model.files import FileRef
 from penstock.proto.model.splits import WholeFile
+from penstock.reader.base.decoding.orc import PROCESSES
 from penstock.reader.base.orc_file import OrcFile
 from penstock.reader.split.emit import BatchSize
 from penstock.table.predicate.bounds import ONLY_NULLS, UNKNOWN
@@ -50,6 +51,37 @@ STORED = pa.table(
     }
 )
 SIZE = BatchSize(rows=2, size_bytes=1 << 20)
+
+
+def with_long_texts(folder: pathlib.Path) -> bytes:
+    """A file that states a length of 16 TiB for each of its ten texts, and its library's process ends at it."""
+    lengths = [255, 1, 130, 64, 200, 3, 250, 90, 17, 180]
+    orc.write_table(
+        pa.table({"id": ["x" * length for length in lengths]}), folder / "f.orc", compression="uncompressed"
+    )
+    data = bytearray((folder / "f.orc").read_bytes())
+    run = data.index(bytes(lengths)) - 2  # after a header of two bytes
+    data[run : run + 9] = b"\x3f" + (1 << 44).to_bytes(8, "big")  # ten times the same number of eight bytes
+    return bytes(data)
+
+
+def test_file_that_ends_the_librarys_process_is_damaged(tmp_path: pathlib.Path) -> None:
+    """This process goes on, and its next read."""
+    (tmp_path / "f.orc").write_bytes(with_long_texts(tmp_path))
+    storage = open_storage(str(tmp_path))
+    hostile = OrcFile(storage, FileRef("f.orc", 1), SCHEMA, ("id",), table="t")
+    with hostile, pytest.raises(CorruptFile, match=r"table t: base file f\.orc .*library of ORC .*with status -"):
+        list(hostile.read(0, SIZE))
+    with opened(tmp_path) as file:
+        assert sum(batch.num_rows for batch in file.read(0, SIZE)) == 3
+
+
+def test_child_serves_one_read_after_the_other(tmp_path: pathlib.Path) -> None:
+    PROCESSES.close()
+    with opened(tmp_path) as file:
+        for _ in range(2):
+            list(file.read(0, SIZE))
+    assert len(PROCESSES._idle) == 1
 
 
 def opened(folder: pathlib.Path, stored: pa.Table = STORED, **settings: Any) -> OrcFile:
@@ -121,15 +153,6 @@ def test_long_rows_are_decoded_a_few_at_a_time(tmp_path: pathlib.Path) -> None:
     with opened(tmp_path, rows, columns=("id", "n")) as file:
         sizes = [batch.num_rows for batch in file.read(0, BatchSize(rows=4096, size_bytes=1 << 20))]
     assert sum(sizes) == 2000 and max(sizes) <= 60
-
-
-def test_timestamp_that_pyarrow_does_not_read_is_refused_by_name(tmp_path: pathlib.Path) -> None:
-    far = pa.array([253_402_214_400_000_000], pa.timestamp("us"))
-    with (
-        opened(tmp_path, pa.table({"id": ["a"], "at": far}), columns=("id", "at")) as file,
-        pytest.raises(UnsupportedFeature, match=r"ORC timestamps before 1677 or after 2262: table t: base file f\.orc"),
-    ):
-        list(file.read(0, SIZE))
 
 
 def test_file_that_is_gone(tmp_path: pathlib.Path) -> None:

@@ -15,7 +15,7 @@ from penstock.proto.model.splits import CustomMerge
 from penstock.reader.merge.fold import RecordKind
 from penstock.reader.merge.keys import number_keys
 from penstock.reader.merge.log_rows import LogRows
-from penstock.reader.merge.mergers import DELETED, Merger
+from penstock.reader.merge.mergers import DELETED, MergeFunctions, Merger
 from penstock.reader.merge.stream import LogWinners
 from penstock.reader.merge.versions import Versions, merged_versions
 
@@ -50,13 +50,13 @@ class Loop:
         if held is not None and self.of_payload and held[0] != RecordKind.DATA:
             alone = True
         if held is None or alone:
-            self.rows[row[KEY]] = kind, row
-            return
-        merged = merged_row(held[1], row)
-        if merged[DELETED]:
-            self.rows[row[KEY]] = RecordKind.DELETE, bared(merged)
+            result = kind, row
+        elif (merged := merged_row(held[1], row))[DELETED]:
+            result = RecordKind.DELETE, bared(merged)
         else:
-            self.rows[row[KEY]] = RecordKind.DATA, merged
+            result = RecordKind.DATA, merged
+        if held is None or RecordKind.DATA in (held[0], result[0]):
+            self.rows[row[KEY]] = result
 
 
 def bared(row: dict[str, Any]) -> dict[str, Any]:
@@ -75,7 +75,9 @@ def merged(records: list[tuple[RecordKind, bool, str, int]], *, of_payload: bool
     rows = LogRows([whole.take(pa.array(decoded))])
     custom = CustomMerge("m", of_payload, ("ts",))
     versions = Versions(numbers, kinds, decoded, rows, [keys], {"ts": pa.chunked_array([times])})
-    return merged_versions(versions, table, Merger(custom, traced, SCHEMA, "table t")), table.keys.to_pylist()
+    return merged_versions(
+        versions, table, Merger(custom, MergeFunctions(traced, traced), SCHEMA, "table t")
+    ), table.keys.to_pylist()
 
 
 RECORDS = st.lists(
@@ -122,7 +124,7 @@ def test_a_function_is_called_once_for_each_round() -> None:
     rows = LogRows([pa.RecordBatch.from_arrays([keys, times, traces], names=SCHEMA.names[:-1])])
     kinds = np.zeros(count, np.uint8)
     versions = Versions(numbers, kinds, np.arange(count), rows, [keys], {"ts": pa.chunked_array([times])})
-    merger = Merger(CustomMerge("m", True, ("ts",)), counted, SCHEMA, "table t")
+    merger = Merger(CustomMerge("m", True, ("ts",)), MergeFunctions(counted, counted), SCHEMA, "table t")
     winners = merged_versions(versions, table, merger)
     assert calls == [3, 3, 1, 1]
     assert sorted(winners.rows.batches()[0].column("trace").to_pylist()) == ["10", "7", "8"]
@@ -134,3 +136,30 @@ def test_a_record_after_a_delete_meets_it_in_a_merger_only(of_payload: bool) -> 
     winners, _ = merged(records, of_payload=of_payload)
     traces = winners.rows.batches()[0].column("trace").to_pylist()
     assert traces == (["1"] if of_payload else ["(None+1)"])
+
+
+def test_deletes_have_the_ordering_value_in_its_struct_and_nothing_else() -> None:
+    """Of a delete block (a), and of a row with a delete mark (b)."""
+    inner = pa.struct([("ts", pa.int64()), ("note", pa.string())])
+    schema = pa.schema([(KEY, pa.string()), ("s", inner), ("trace", pa.string()), (DELETED, pa.bool_())])
+    calls: list[list[dict[str, Any]]] = []
+
+    def kept(older: pa.RecordBatch, newer: pa.RecordBatch, ordering: tuple[str, ...]) -> pa.RecordBatch:
+        assert ordering == ("s.ts",)
+        calls.append(newer.to_pylist())
+        return newer
+
+    keys = pa.array(["a", "b", "a", "b"])
+    structs = pa.array([{"ts": time, "note": "n"} for time in (1, 2, 3, 4)], inner)
+    whole = pa.RecordBatch.from_arrays([keys, structs, pa.array(["t"] * 4)], names=schema.names[:-1])
+    decoded, kinds = np.array([0, 1, 3]), np.array([RecordKind.DATA] * 2 + [RecordKind.DELETE] * 2, np.uint8)
+    table, numbers = number_keys([keys], compiled=False)
+    ordering = {"s.ts": pa.chunked_array([structs.field("ts")])}
+    versions = Versions(numbers, kinds, decoded, LogRows([whole.take(pa.array(decoded))]), [keys], ordering)
+    custom = CustomMerge("m", True, ("s.ts", "s.gone"))
+    winners = merged_versions(versions, table, Merger(custom, MergeFunctions(kept, kept), schema, "table t"))
+    deletes = [
+        {KEY: key, "s": {"ts": time, "note": None}, "trace": None, DELETED: True} for key, time in (("a", 3), ("b", 4))
+    ]
+    assert sorted(calls[0], key=lambda row: str(row[KEY])) == deletes
+    assert sorted(winners.rows.batches()[0].to_pylist(), key=lambda row: str(row[KEY])) == deletes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -24,6 +26,7 @@ from penstock.table.schema.compatibility import (
     Refused,
     Same,
     compatible,
+    lost_variant_part,
     missing_column,
     type_name,
 )
@@ -175,3 +178,33 @@ def test_types_have_names_for_errors() -> None:
     assert type_name(Decimal(4, 1)) == "decimal(4, 1)"
     assert [type_name(t) for t in (Fixed(2), EnumType(("A",)), LONG)] == ["fixed(2)", "enum", "long"]
     assert type_name(Primitive("long", "timestamp-micros")) == "long(timestamp-micros)"
+
+
+BYTES = Primitive("bytes")
+
+
+def record_of(**fields: AvroType) -> RecordType:
+    return RecordType(tuple(AvroField(name, kind, True) for name, kind in fields.items()))
+
+
+@pytest.mark.parametrize(
+    ("kept", "lost"),
+    [
+        (record_of(value=BYTES, metadata=BYTES), "typed_value"),
+        (record_of(metadata=BYTES, typed_value=record_of(n=LONG, s=TEXT)), "value"),
+        (record_of(metadata=BYTES, value=BYTES, typed_value=record_of(n=LONG)), "typed_value.s"),
+        (record_of(metadata=BYTES, value=BYTES, typed_value=record_of(n=LONG, s=TEXT)), ""),
+        (record_of(metadata=BYTES, value=BYTES, typed_value=record_of(n=LONG, s=TEXT, new=LONG)), ""),
+    ],
+)
+@pytest.mark.parametrize("inside", [lambda v: v, ArrayType, MapType, lambda v: record_of(x=LONG, v=v)])
+def test_no_part_of_a_shredded_variant_is_left_out(kept: AvroType, lost: str, inside: Any) -> None:
+    stored = record_of(metadata=BYTES, value=BYTES, typed_value=record_of(n=LONG, s=TEXT))
+    reason = lost_variant_part(inside(stored), inside(kept), "c")
+    text = f"column 'c' holds shredded variants, but the table's schema does not have their part {lost},"
+    assert text in reason if lost else not reason
+
+
+def test_other_records_may_lose_a_field() -> None:
+    writer, reader = record_of(value=BYTES, typed_value=LONG), record_of(value=BYTES)
+    assert (lost_variant_part(writer, reader, "c"), compatible(writer, reader, "c")) == ("", Converted())

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.proto.errors import CorruptFile, SchemaMismatch
 from penstock.table.schema.avro import ArrayType, AvroField, MapType, Primitive, RecordType, parse_record_schema
+from penstock.table.schema.compatibility import lost_variant_part
 from penstock.table.schema.history import (
     ColumnMapping,
     HistoryField,
@@ -70,13 +71,28 @@ def test_names_go_by_id_at_every_depth() -> None:
     assert [names.in_table(each) for each in fields] == [
         field("aa", record_now),
         field("l", ArrayType(record_now, 0)),
-        field("mm", MapType(RecordType((field("y"), field("\x006"))), 1)),
-        field("\x004"),
+        field("mm", MapType(RecordType((field("y"), field("\x006=gone"))), 1)),
+        field("\x004=dropped"),
     ]
     assert names.in_file(field("aa", RecordType((field("back"), field("y"))))) == field(
         "a", RecordType((field("gone"), field("x")))
     )
-    assert names.in_file(field("dropped", TEXT)).name == "\x0010"
+    assert names.in_file(field("dropped", TEXT)).name == "\x0010=dropped"
+
+
+@pytest.mark.parametrize("has_id", [True, False])
+def test_shredded_variant_is_known_by_the_names_of_its_file(has_id: bool) -> None:
+    """The table lacks a part, which its version of the file has or has not."""
+    parts = ((2, "metadata", "binary"), (3, "value", "binary"), (4, "typed_value", "int"))
+    new = version(9, (1, "v", nested(*parts[:2])))
+    old = version(0, (1, "v", nested(*parts[: 3 if has_id else 2])))
+    history = parse_history(text_of(new, old), WHERE)
+    names = ColumnMapping(history.at("3").columns, history.current.columns, WHERE)
+    stored = field("v", RecordType(tuple(field(name) for _, name, _ in parts)))
+    table = RecordType(tuple(field(name) for _, name, _ in parts[:2]))
+    assert "part typed_value," in lost_variant_part(names.in_table(stored).type, table, "v")
+    whole = field("v", table)
+    assert lost_variant_part(names.in_table(whole).type, table, "v") == ""
 
 
 def test_column_outside_the_history_has_no_id_except_meta_columns() -> None:

@@ -218,7 +218,9 @@ def _parsed(text: str | None, type_: pa.DataType) -> Any:
 
 
 def _number(text: str) -> decimal.Decimal:
-    return decimal.Context(prec=400).create_decimal(text).normalize(decimal.Context(prec=400))
+    """The number; jsonb has no negative zero."""
+    context = decimal.Context(prec=400)
+    return context.plus(context.create_decimal(text)).normalize(context)
 
 
 def _json(value: Any, type_: pa.DataType) -> Any:

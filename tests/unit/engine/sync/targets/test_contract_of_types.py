@@ -44,6 +44,7 @@ NESTED: dict[pa.DataType, list[Any]] = {
     pa.list_(pa.field("element", pa.float32())): [[1.5, float("-inf")], []],
     pa.map_(pa.string(), pa.decimal128(20, 5)): [[('k"', Decimal("1.10000")), ("z", None)], []],
     _POINT: [{"x": 1, "Yy": [0.1, None, 1e300]}, {"x": None, "Yy": None}],
+    pa.struct([("n", pa.int64()), ("p", _POINT)]): [{"n": 1, "p": {"x": 3, "Yy": [2.5]}}, {"n": None, "p": None}],
     pa.map_(pa.string(), _POINT): [[("k", {"x": 2, "Yy": []}), ("n", None)]],
     pa.list_(pa.field("element", pa.struct([("b", pa.binary()), ("d", pa.date32()), ("t", pa.timestamp("us", "UTC")),
                                             ("s", pa.string()), ("o", pa.bool_())]))): [

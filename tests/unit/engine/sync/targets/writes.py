@@ -32,8 +32,9 @@ Row = tuple[Any, ...]
 
 
 def batch(rows: list[Row], columns: pa.Schema) -> pa.RecordBatch:
-    """Rows as Arrow."""
-    arrays = [pa.array([row[index] for row in rows], one.type) for index, one in enumerate(columns)]
+    """Rows as Arrow, each column a slice of a longer array, as the reader may return it."""
+    longer = [pa.array([None, *(row[index] for row in rows), None], one.type) for index, one in enumerate(columns)]
+    arrays = [array.slice(1, len(rows)) for array in longer]
     return pa.RecordBatch.from_arrays(arrays, schema=columns)
 
 
