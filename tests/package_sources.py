@@ -7,7 +7,6 @@ import pathlib
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -42,14 +41,21 @@ class Source:
     def matches(self, patterns: tuple[str, ...]) -> bool:
         return any(self.path.relative_to(REPOSITORY).match(pattern) for pattern in patterns)
 
-    def imports(self) -> Iterator[tuple[int, str]]:
+    def imports(self) -> tuple[tuple[int, str], ...]:
         """(line, absolute dotted name) of everything imported, wherever in the file; relative ones start with a dot."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                yield from ((node.lineno, alias.name) for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                module = "." * node.level + (node.module or "")
-                yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+        return _imports(self.tree)
+
+
+@cache
+def _imports(tree: ast.Module) -> tuple[tuple[int, str], ...]:
+    imports: list[tuple[int, str]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            imports += [(node.lineno, f"{module}.{alias.name}") for alias in node.names]
+    return tuple(imports)
 
 
 @cache

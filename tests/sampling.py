@@ -3,7 +3,8 @@
 A test function with many parameter sets keeps a few of them in the sample, chosen by the hash of their ids, so that the
 choice changes neither with the order nor with other parameter sets. The others get the marker `exhaustive`. The marker
 `sampled(n)` gives a function another number; `sampled(n, rest=m)` leaves m of the others to `make test-all`, and all
-beyond them to `make long`: parameter sets that take long, and of which a few show the same.
+beyond them to `make long`: parameter sets that take long, and of which a few show the same. Without it, a function
+whose tests need a JVM leaves none to `make test-all`, because each of them takes seconds.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Sequence
 from typing import Final
 
 import pytest
+
+from tools.run_suites import MARKERS_WITH_JVM
 
 PARAMETER_SETS: Final = 2
 """Parameter sets of a function in the sample, unless its marker `sampled` says otherwise."""
@@ -32,10 +35,17 @@ def mark_exhaustive(items: Sequence[pytest.Item]) -> None:
         marker = parameter_sets[0].get_closest_marker("sampled")
         size = marker.args[0] if marker else PARAMETER_SETS
         others = sorted(parameter_sets, key=_hash)[size:]
+        rest = marker.kwargs.get("rest") if marker else None
+        if rest is None and any(_needs_jvm(item) for item in parameter_sets):
+            rest = 0
         for item in others:
             item.add_marker(pytest.mark.exhaustive)
-        for item in others[marker.kwargs["rest"] :] if marker and "rest" in marker.kwargs else ():
+        for item in [] if rest is None else others[rest:]:
             item.add_marker(pytest.mark.long)
+
+
+def _needs_jvm(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in MARKERS_WITH_JVM)
 
 
 def _hash(item: pytest.Item) -> int:

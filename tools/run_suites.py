@@ -50,7 +50,8 @@ SELECTIONS = {"sample": "not exhaustive", "rest": "exhaustive"}
 PARALLEL_TARGETS = {"sample": "types-only", "rest": "test-ops-only"}
 """The target of the Makefile that runs in parallel with the suites of a selection."""
 LOW_PRIORITY = ("nice", "-n", "10")
-PARALLEL = ("--numprocesses=logical", "--maxprocesses=4", "--dist=worksteal")
+PARALLEL = (f"--numprocesses={min(4, (os.cpu_count() or 1) + 1)}", "--dist=worksteal")
+"""One process more than processors: many tests wait for a process that they started."""
 
 
 class Environments(NamedTuple):

@@ -86,8 +86,7 @@ def by_hudi(hudi: Any, question: Question, table: PreparedTable) -> tuple[str, .
     return tuple(map(str, values))
 
 
-@pytest.mark.exhaustive
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, rest=0)
 @pytest.mark.parametrize("name", [table.name for table in TABLES])
 def test_snapshots_have_equal_rows_in_every_reader(
     name: str, tables: dict[str, PreparedTable], hudi: Any, session: Any
@@ -111,6 +110,7 @@ def test_fingerprints_differ_between_versions(tables: dict[str, PreparedTable]) 
     assert merged[0] == base[0] and merged[1] != base[1]
 
 
+@pytest.mark.long
 def test_projections_have_equal_rows_in_every_reader(tables: dict[str, PreparedTable], session: Any) -> None:
     table, question = tables["plain"], Question(columns=("key", "n"))
     results = {who: in_arrow(who, question, table) for who in READERS}
@@ -132,7 +132,6 @@ def test_ranges_have_equal_rows_in_every_reader(
         assert in_arrow(Contestant.HUDI_RS, question, table) == expected
 
 
-@pytest.mark.exhaustive
 def test_batches_and_records_return_equal_query_results(tables: dict[str, PreparedTable], session: Any) -> None:
     for columns in ((), Q1_COLUMNS):
         question = Question(ask="sql", sql=Q1, columns=columns)
@@ -143,7 +142,6 @@ def test_batches_and_records_return_equal_query_results(tables: dict[str, Prepar
         assert results[Contestant.SPARK] == results[Contestant.PER_RECORD] and len(results[Contestant.SPARK]) % 10 == 0
 
 
-@pytest.mark.exhaustive
 def test_sql_as_it_is_written_returns_equal_results(tables: dict[str, PreparedTable], session: Any) -> None:
     for turn in turns(1):
         if turn.contestants[0] is Contestant.SPARK_SQL:
@@ -151,6 +149,7 @@ def test_sql_as_it_is_written_returns_equal_results(tables: dict[str, PreparedTa
             assert own and own == view, turn.key
 
 
+@pytest.mark.long
 def test_sent_bytes_are_measured(tables: dict[str, PreparedTable], session: Any) -> None:
     for who in (Contestant.SPARK, Contestant.PER_RECORD):
         timed_query = request(who, Question(ask="sql", sql=Q1), tables["lineitem"]) | {"bytes": True}

@@ -29,6 +29,7 @@ SNAPSHOTS = (
     "A_evo_widen_v9_h120",
     "A_log_only_v9_h120",
     "D_evolved_on_read_mor_v9",
+    "J_variant_whole_mor_v9",
 )
 QUERIES: tuple[tuple[str, dict[str, str]], ...] = (
     *((case, {}) for case in SNAPSHOTS),

@@ -144,7 +144,7 @@ def test_fault_01_each_call_of_a_plan_counts_once(golden: Any, tmp_path: pathlib
 @pytest.mark.exhaustive
 def test_fault_01_reader_survives_repeated_kills_of_the_server(golden: Any, tmp_path: pathlib.Path) -> None:
     """Every process is killed at its 12th append, alternately before and after it, until the reader has all rows."""
-    server = Served(tmp_path, golden.table(CASE))
+    server = Served(tmp_path, golden.table(CASE), lease="10m")  # a start may take as long as a short one
     out = tmp_path / "out"
     with server.start("append.after=kill@12"):
         arguments = ["t", "--server", server.address, "--group", "g", "--reader-id", "r", "--query", "cdc"]

@@ -29,10 +29,9 @@ EVERY: Final = tuple(itertools.product(Kind, WritePath, EntryPoint))
 SHORT: Final = (
     (Kind.APPEND, WritePath.STREAMER, EntryPoint.SERVED),
     (Kind.UPSERT, WritePath.HOODIE_STREAMER, EntryPoint.SPARK),
-    (Kind.UPSERT, WritePath.PENSTOCK, EntryPoint.GROUP),
 )
-"""Each kind and entry point, and each way to write but Spark's sink, with which `test_lake_rounds` compares the table;
-`make long` has every combination."""
+"""Each kind: a server's stream in Spark, and one without a server. `make test-all` has one of them, `make long` every
+combination."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +49,12 @@ class Scenario:
         return f"hand.over-{self.seed}_{self.kind}_{self.write_path}_{self.entry_point}"
 
 
-@pytest.mark.exhaustive
+@pytest.mark.sampled(0, rest=1)
 @pytest.mark.parametrize("number", [pytest.param(number, id="-".join(each)) for number, each in enumerate(SHORT)])
 def test_readers_lose_and_repeat_nothing_across_the_hand_over(
     hudi: Any, kafka: Any, tmp_path: pathlib.Path, request: pytest.FixtureRequest, number: int
 ) -> None:
-    """The runs of `make test-all`."""
+    """`make test-all` has one."""
     _run(Scenario(SEED + number, *SHORT[number]), hudi, kafka, tmp_path, request)
 
 

@@ -97,7 +97,7 @@ def planned(legs: Sequence[Leg]) -> Iterator[model.Planned]:
         yield model.Planned(list(delivered), coming)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_windows_across_the_hand_over(spark: Any, hudi: Any, kafka: Any, tmp_path: pathlib.Path) -> None:
     topic, rng = "windows.across", random.Random(11)
     make_topic(kafka.bootstrap, topic)

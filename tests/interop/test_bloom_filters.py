@@ -60,7 +60,7 @@ def each_filter_is_in_the_group_of_its_key(path: pathlib.Path) -> bool:
     ("version", "kind", "more"),
     [
         (6, "copy_on_write", {"hoodie.index.bloom.num_entries": "100"}),
-        (9, "merge_on_read", {}),
+        pytest.param(9, "merge_on_read", {}, marks=pytest.mark.long),
         pytest.param(9, "copy_on_write", {"hoodie.bloom.index.filter.type": "SIMPLE"}, marks=pytest.mark.long),
         pytest.param(
             9, "copy_on_write", {"hoodie.datasource.write.recordkey.field": "id,name"}, marks=pytest.mark.long

@@ -155,7 +155,8 @@ SPARK_ROWS: Final = {
 
 
 @pytest.mark.parametrize(
-    ("version", "log_options"), [(8, {}), (9, SPARK_ROWS), pytest.param(9, {}, marks=pytest.mark.long)]
+    ("version", "log_options"),
+    [(9, SPARK_ROWS), *(pytest.param(version, {}, marks=pytest.mark.long) for version in (8, 9))],
 )
 def test_filters_of_file_groups_with_logs(
     hudi: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, version: int, log_options: dict[str, str]
@@ -184,6 +185,7 @@ def test_filters_of_file_groups_with_logs(
     assert any(wrong), "the negative control: rows of logs are found by the statistics of logs"
 
 
+@pytest.mark.long
 def test_filters_after_partial_updates_and_schema_changes(
     hudi: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,7 +180,7 @@ def test_stream_continues_a_bulk_load(
     check_ranges(hudi, target, LINES)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_two_changelogs_become_a_table_with_windows(spark: Any, hudi: Any, tmp_path: pathlib.Path) -> None:
     shop = Shop(tmp_path, random.Random(2))
     totals, copy, hours = (tmp_path / name for name in ("totals", "copy", "hours"))

@@ -76,7 +76,7 @@ def check_history(hudi: Any, played_history: PlayedHistory, report: pytest.Confi
     return history_checker
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 @pytest.mark.parametrize("old", OLD_SEEDS)
 def test_history_of_an_older_release_reads_as_hudi_reads_it(
     played_by_old_releases: dict[tuple[str, int], PlayedHistory],

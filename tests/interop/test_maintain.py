@@ -110,7 +110,7 @@ def read_changes(service: EnumeratorService, group: str, count: int) -> list[tup
     return sorted(changes)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_savepoints_for_a_reader_hold_hudis_cleaner(hudi: Any, tmp_path: pathlib.Path) -> None:
     """The table has a metadata table, as Hudi creates it by default."""
     lake, indexed = Lake(hudi, tmp_path / "trip", 9, "copy_on_write"), {"hoodie.metadata.enable": "true"}

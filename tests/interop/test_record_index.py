@@ -92,6 +92,7 @@ def test_reads_by_key_of_newest_hudi(hudi: Any, tmp_path: pathlib.Path, kind: st
     live(life)
 
 
+@pytest.mark.long
 def test_reads_by_key_of_old_hudi(old_hudi: Any, tmp_path: pathlib.Path) -> None:
     """In threads of another class loader than its own, 0.15.0 cannot read the deletes of an index, as an upsert does
     (ClassCastException of HoodieDeleteRecord)."""
@@ -99,6 +100,7 @@ def test_reads_by_key_of_old_hudi(old_hudi: Any, tmp_path: pathlib.Path) -> None
     live(life, upserts_after_deletes=False)
 
 
+@pytest.mark.long
 def test_clustering_and_rollback(hudi: Any, tmp_path: pathlib.Path) -> None:
     """Clustering moves keys into new groups, and the index follows; so does it after a rollback."""
     life = Life(hudi, tmp_path / "trip", 9, "copy_on_write")

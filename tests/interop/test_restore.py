@@ -61,7 +61,7 @@ def merged(*writes: list[Row]) -> list[Row]:
     return sorted(rows.values())
 
 
-@pytest.mark.sampled(1, rest=2)
+@pytest.mark.sampled(1, rest=1)
 @pytest.mark.parametrize(
     ("version", "kind", "index"),
     [

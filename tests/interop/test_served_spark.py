@@ -104,10 +104,10 @@ def run_until(driver: LineProcess, step: str) -> list[str]:
     return lines
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("way", "kind"),
-    [("upsert", "merge_on_read"), pytest.param("insert", "copy_on_write", marks=pytest.mark.long)],
+    [("upsert", "merge_on_read"), ("insert", "copy_on_write")],
 )
 def test_batches_are_written_once_whatever_is_killed(
     hudi: Any, make_bench: Callable[[str, str], Bench], way: str, kind: str
@@ -152,7 +152,7 @@ def test_batches_are_written_once_whatever_is_killed(
     check(hudi, bench.path, bench.model, "upsert by Hudi")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_format_writes_each_batch_once(hudi: Any, make_bench: Callable[[str, str], Bench]) -> None:
     bench = make_bench("format", "copy_on_write")
     first = bench.driver()

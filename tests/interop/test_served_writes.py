@@ -86,7 +86,9 @@ WRITERS, WRITES, KILLS = 3, 4, 4
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("kind", "index"), [("merge_on_read", "bucket"), ("copy_on_write", "simple")])
+@pytest.mark.parametrize(
+    ("kind", "index"), [("merge_on_read", "bucket"), pytest.param("copy_on_write", "simple", marks=pytest.mark.long)]
+)
 def test_killed_server_keeps_accepted_writes_alone(hudi: Any, tmp_path: pathlib.Path, kind: str, index: str) -> None:
     path, rng = tmp_path / "trip", random.Random(f"{kind} {index}")
     create_table(

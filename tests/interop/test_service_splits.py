@@ -71,7 +71,7 @@ def random_rows(rng: random.Random, round_: int, count: int) -> list[Row]:
     return [(f"k{key}", 10 * round_ + rng.randrange(10), rng.randrange(100), CITIES[key % 3]) for key in keys]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_hudi_goes_on_beside_members_that_are_killed(hudi: Any, tmp_path: pathlib.Path) -> None:
     rng = random.Random(26)
     kinds = {"mor": ("merge_on_read", "bucket"), "cow": ("copy_on_write", "simple")}

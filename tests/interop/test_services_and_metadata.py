@@ -80,6 +80,7 @@ def test_archival_stops_where_the_metadata_table_is_not_compacted(trip: Trip) ->
     trip.check("compaction, clean and archival by Hudi", validates=True)
 
 
+@pytest.mark.long
 def test_metadata_table_that_penstock_cleans_and_archives(trip: Trip, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hudi reads by it, and cleans, compacts and archives it on."""
     monkeypatch.setattr(metadata_compaction, "AFTER", 3)

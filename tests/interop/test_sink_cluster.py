@@ -68,7 +68,7 @@ def jars() -> str:
     return ",".join(map(str, fetch_jars(KAFKA_SOURCE, CACHE)))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_each_record_is_written_once_in_a_short_run(hudi: Any, kafka: Any, tmp_path: pathlib.Path) -> None:
     """The driver dies at a failpoint alone: each start of another one takes as long as the rest."""
     kinds = {kind: KINDS[kind] for kind in KINDS if kind != "driver"}

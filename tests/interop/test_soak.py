@@ -31,7 +31,6 @@ from tests.progress import PROGRESS_S
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark, pytest.mark.timeout(3 * 3600)]
 
-SHORT_S = float(os.environ.get("PENSTOCK_SHORT_SOAK_SECONDS", "20"))
 LONG_S = float(os.environ.get("PENSTOCK_SOAK_SECONDS", "300"))
 SEED = int(os.environ.get("PENSTOCK_SEED", "20261121"))
 JUDGED_S = 1200.0
@@ -45,12 +44,6 @@ EXCUSES = re.compile(
 )
 """Errors with which a stream may fail and continue after a restart: its planner or workers were killed, or the server
 was unreachable for longer than their retry timeout."""
-
-
-@pytest.mark.exhaustive
-def test_streams_are_exact_in_a_short_soak(hudi: Any, tmp_path: pathlib.Path) -> None:
-    """A short run for `make test-all`."""
-    _soak(hudi, tmp_path, SHORT_S)
 
 
 @pytest.mark.long

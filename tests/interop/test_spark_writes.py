@@ -80,7 +80,7 @@ class Lake:
         check(self.hudi, self.path, self.model, "upsert by Hudi")
 
 
-@pytest.mark.sampled(1, rest=1)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["merge_on_read", "copy_on_write"])
 @pytest.mark.parametrize("index", ["bucket", "simple"])
 def test_operations_read_as_written_and_hudi_goes_on(

@@ -69,6 +69,7 @@ def as_stored(rows: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
     return {key: {name: row.get(name) for name in COLUMNS} for key, row in rows.items()}
 
 
+@pytest.mark.long
 def test_hundred_topics_become_tables_under_one_server(hudi: Any, events: Events, tmp_path: pathlib.Path) -> None:
     rng, lake, first = random.Random(7), tmp_path / "lake", tmp_path / "first"
     create_table(str(first), pa.schema([("k", pa.string())]), record_key="k", buckets=1)

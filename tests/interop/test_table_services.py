@@ -183,7 +183,7 @@ def test_clusterings_of_both(hudi: Any, tmp_path: pathlib.Path, version: int, ki
     play_clusterings(Serviced(hudi, tmp_path / "trip", version, kind, "simple"))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 @pytest.mark.parametrize(("version", "kind"), [(6, "merge_on_read"), (9, "copy_on_write")])
 def test_clusterings_of_both_in_other_tables(hudi: Any, tmp_path: pathlib.Path, version: int, kind: str) -> None:
     play_clusterings(Serviced(hudi, tmp_path / "trip", version, kind, "simple"))

@@ -115,7 +115,7 @@ def written_by_both(logged: Logged, *, replaces: bool = True) -> None:
     logged.write([("k1", 83, 4, "oslo"), ("k98", 81, 5, "oslo")])
 
 
-@pytest.mark.sampled(1, rest=6)
+@pytest.mark.sampled(1, rest=3)
 @pytest.mark.parametrize(("version", "kind", "index", "mode"), CASES)
 def test_changes_of_both_writers(
     hudi: Any, tmp_path: pathlib.Path, version: int, kind: str, index: str, mode: str

@@ -177,7 +177,7 @@ OTHERS = (
 """The other combinations, which `make long` has."""
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, rest=1)
 @pytest.mark.parametrize(
     ("version", "kind", "index"), [*PAIRWISE, *(pytest.param(*each, marks=pytest.mark.long) for each in OTHERS)]
 )

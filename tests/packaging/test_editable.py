@@ -53,7 +53,6 @@ def python(checkout: pathlib.Path) -> pathlib.Path:
     return python
 
 
-@pytest.mark.exhaustive
 def test_python_imports_every_module_from_the_checkout(python: pathlib.Path, checkout: pathlib.Path) -> None:
     result = import_all(python, modules_of_the_tree(), checkout.parent)
     assert result["failed"] == {}
@@ -81,7 +80,7 @@ def user_program(checkout: pathlib.Path) -> pathlib.Path:
     return folder
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_mypy_resolves_every_module(python: pathlib.Path, user_program: pathlib.Path) -> None:
     command = [sys.executable, "-P", "-m", "mypy", "--python-executable", python, "--follow-imports", "silent",
                "--cache-dir", user_program / "cache", "program.py"]  # fmt: skip
@@ -91,6 +90,7 @@ def test_mypy_resolves_every_module(python: pathlib.Path, user_program: pathlib.
     assert "ConsumedBatch | None" in output, output
 
 
+@pytest.mark.long
 def test_pyright_resolves_every_module(python: pathlib.Path, user_program: pathlib.Path) -> None:
     checker = pathlib.Path(sysconfig.get_path("scripts")) / "basedpyright"
     if not checker.exists():

@@ -281,6 +281,7 @@ def test_spark_modules_import_with_the_extra(clean_python: pathlib.Path, folder:
     assert import_all(clean_python, modules, folder, spark_path)["failed"] == {}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("extra", ["duckdb", "postgresql", "delta"])
 def test_sync_without_its_extra_names_it(clean_python: pathlib.Path, tmp_path: pathlib.Path, extra: str) -> None:
     properties = tmp_path / "lake" / "orders" / ".hoodie" / "hoodie.properties"

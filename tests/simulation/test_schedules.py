@@ -1,4 +1,4 @@
-"""Seeded schedules over the core: `make test` runs 1,000, `make test-all` 2,500, `make long` 10^5 from PENSTOCK_SEED.
+"""Seeded schedules over the core: `make test` runs 500, `make test-all` 1,500, `make long` 10^5 from PENSTOCK_SEED.
 
 A failure contains its seed and its trace; `python -m tests.simulation.replay_seed SEED` repeats it.
 """
@@ -14,8 +14,8 @@ from tests.long_record import add_to_record
 from tests.simulation.schedules import Summary, run_many
 from tests.simulation.simulated_world import run_schedule
 
-SCHEDULES = 2_500
-SAMPLE = 1_000
+SCHEDULES = 1_500
+SAMPLE = 500
 LONG_SCHEDULES = int(os.environ.get("PENSTOCK_SCHEDULES", "100000"))
 LONG_FIRST = int(os.environ.get("PENSTOCK_SEED", "1")) << 24
 LEAST_OF_A_KIND = 0.1

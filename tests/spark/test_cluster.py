@@ -171,7 +171,7 @@ def test_slow_task_runs_twice_with_the_same_rows(
     stream.check_attempts(executors=2)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_driver_killed_in_mid_batch_changes_no_row(
     cluster: Cluster, golden: Any, tmp_path: pathlib.Path, rows_of: RowsOf
 ) -> None:

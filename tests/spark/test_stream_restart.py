@@ -90,7 +90,7 @@ def steps(first: int, last: int) -> list[str]:
     return [f"{step} {n}" for n in range(first, last + 1) for step in ("planned", "written")]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_driver_killed_repeats_uncommitted_rows(bench: Bench, golden: Any, rows_of: RowsOf) -> None:
     """With rows written but not committed: they are read and written again, with a new plan."""
     bench.server()

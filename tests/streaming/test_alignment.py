@@ -148,7 +148,7 @@ def joined(spark: Any, server: RunningServer, name: str, checkpoint: pathlib.Pat
     return sorted(map(tuple, spark.table(name).collect())), max(sizes)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_state_of_join_is_bounded_by_drift(
     spark: Any, tables: dict[str, str], server: RunningServer, tmp_path: pathlib.Path
 ) -> None:

@@ -68,7 +68,7 @@ def to_the_end(
 @pytest.mark.parametrize(
     ("operator", "end"), [("tumbling", {}), ("interval_left", {}), ("session", {"endWatermark": "30 seconds"})]
 )
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(2, rest=0)
 def test_range_with_an_end_emits_everything(
     outcome: tuple[list[SourceHistory], Driven], operator: str, end: dict[str, str]
 ) -> None:
@@ -108,7 +108,7 @@ def last_watermark(table: Recorded, legs: list[Leg]) -> int | None:
     return model.watermarks(SourceHistory(table, legs).planned(), ALLOWED)[-1]
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_stream_beside_a_live_writer_equals_the_model(spark: Any, hudi: Any, tmp_path: pathlib.Path) -> None:
     """Hudi writes, with two overlapping writers, while the query runs."""
     conditions = Conditions("mor", out_of_order=True, late=True, nulls=True)

@@ -19,7 +19,7 @@ from penstock.engine.event_time_scan import scan_event_time
 from penstock.enumerator.server.assembly import TableFunctions
 from penstock.enumerator.server.run import serve
 from tests.streaming import reference_model as model
-from tests.streaming.cases import CASES, LONG_CASES, factors, name
+from tests.streaming.cases import CASES, SHORT_CASES, factors, name
 from tests.streaming.driven import Driven
 from tests.streaming.operators import OPERATORS, Operator, as_rows
 from tests.streaming.pairs import drops
@@ -148,9 +148,10 @@ def streamed(
 
 
 @pytest.mark.ahead(run=streamed)
+@pytest.mark.sampled(len(SHORT_CASES))
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(case, id=name(case), marks=[pytest.mark.long] * (name(case) in LONG_CASES)) for case in CASES],
+    [pytest.param(case, id=name(case), marks=[pytest.mark.long] * (name(case) not in SHORT_CASES)) for case in CASES],
 )
 def test_stream_equals_the_model(outcome: tuple[RunCase, Driven], case: tuple[str, ...]) -> None:
     check(*outcome)

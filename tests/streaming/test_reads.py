@@ -115,6 +115,7 @@ def changes_by_steps(
 
 
 @pytest.mark.ahead(run=changes_by_steps)
+@pytest.mark.sampled(2, rest=0)
 @pytest.mark.parametrize(
     ("name", "form", "after"),
     [

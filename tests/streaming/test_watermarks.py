@@ -54,7 +54,7 @@ def legs(view: View, scope: StreamScope, steps: Sequence[int], *, from_snapshot:
             before = mark(point)
 
 
-@pytest.mark.sampled(2, rest=16)
+@pytest.mark.sampled(5, rest=0)
 @pytest.mark.parametrize("pace", PACES)
 @pytest.mark.parametrize("fallback", list(WatermarkFallback))
 @pytest.mark.parametrize("name", TABLES)

@@ -29,8 +29,8 @@ from tests.long_record import add_to_record
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(3600)]
 
-SEEDS = tuple(range(8))
-"""All combinations of version, table type and index."""
+SEEDS = (0, 3, 5, 6)
+"""Of version, table type and index each pair of values; `make long` has all combinations."""
 OLD_SEEDS = (0,)
 """A merge-on-read table; `make long` has those of the other combinations."""
 STEPS = 7
@@ -66,7 +66,7 @@ def test_rows_are_those_of_hudi_and_of_model(
     assert undetected(history) == []
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 @pytest.mark.parametrize("seed", OLD_SEEDS)
 def test_rows_are_those_of_older_hudi_and_of_model(
     old_hudi: Any, hudi: Any, tmp_path: pathlib.Path, seed: int, pytestconfig: pytest.Config

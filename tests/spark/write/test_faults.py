@@ -71,7 +71,7 @@ class AlwaysFails(GroupWriter):
         raise WriteConflict(f"group {number} was taken")
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_write_whose_tasks_fail_leaves_nothing(
     spark: SparkSession, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

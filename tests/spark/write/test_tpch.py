@@ -116,6 +116,7 @@ def refresh_table(spark: Any, refresh: RefreshedTable, key: Sequence[str], folde
     assert result.rows == deleted.num_rows > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [refresh.name for refresh in REFRESHED])
 def test_refreshed_tables_have_the_expected_rows(lake: Lake, name: str) -> None:
     expected = lake.spark.table(f"expected_{name}").toArrow()
@@ -126,7 +127,6 @@ def test_refreshed_tables_have_the_expected_rows(lake: Lake, name: str) -> None:
         assert data.cast(expected.schema).equals(by_key)
 
 
-@pytest.mark.exhaustive
 def test_queries_have_the_answers_of_the_expected_rows(lake: Lake) -> None:
     expected = lake.expected(SHORT, "expected")
     assert lake.penstocks(SHORT) == expected
@@ -145,6 +145,7 @@ def test_every_query_has_the_answer_of_the_expected_rows(lake: Lake, name: str) 
     assert lake.hudis([name]) == expected
 
 
+@pytest.mark.long
 def test_one_object_per_record_writes_the_same_rows(spark: Any, tmp_path: pathlib.Path) -> None:
     """The contestant of `bench.spark_writes`."""
     generate(tmp_path / "generated", SCALE, "supplier")

@@ -134,10 +134,10 @@ def test_heartbeats_end_when_stopped_or_refused() -> None:
     assert beaten.wait(10)
     thread.stop()
     thread.stop()
-    assert set(heartbeats()) == before
+    assert set(heartbeats()) <= before
     never = HeartbeatThread(lambda: pytest.fail("a beat"), 3600.0)
     never.stop()
-    assert set(heartbeats()) == before
+    assert set(heartbeats()) <= before
 
 
 def test_clock_goes_forward_in_milliseconds(clock: FakeClock) -> None:

@@ -230,7 +230,7 @@ def peak(tmp_path: pathlib.Path, index: str, operation: str, held: int) -> tuple
     return most, total, rows
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, rest=0)
 @pytest.mark.thorough
 @pytest.mark.parametrize(("index", "operation"), [("bucket", "upsert"), ("simple", "insert")])
 def test_memory_is_bounded_by_a_file_group(tmp_path: pathlib.Path, index: str, operation: str) -> None:

@@ -255,7 +255,7 @@ def test_reports_within_a_gap_are_one_look_and_wake_the_call_that_waits() -> Non
 def test_real_folder_reports_a_rename_a_write_and_a_link(tmp_path: pathlib.Path) -> None:
     timeline = tmp_path / TIMELINE
     timeline.mkdir(parents=True)
-    news = threading.Semaphore(0)
+    news, others = threading.Semaphore(0), set(threading.enumerate())  # other tests may have servers that still run
     watched = TimelineWatcher(open_real, lambda path: news.release())
     watched.follow(str(tmp_path), TIMELINE)
     if sys.platform != "linux":
@@ -272,18 +272,20 @@ def test_real_folder_reports_a_rename_a_write_and_a_link(tmp_path: pathlib.Path)
     (timeline / "005_006.commit").write_text("{}")
     assert news.acquire(timeout=30)
     watched.close()
-    threads = [thread for thread in threading.enumerate() if thread.name == "penstock-watch"]
+    threads = [each for each in set(threading.enumerate()) - others if each.name == "penstock-watch"]
     for thread in threads:
         thread.join(30)
     assert not any(thread.is_alive() for thread in threads)
 
 
-def open_instances() -> int:
-    links = []
+def open_instances() -> set[str]:
+    """The file descriptors of inotify instances. Servers of other tests may close theirs at any time."""
+    descriptors = set()
     for file in pathlib.Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):
-            links.append(str(file.readlink()))
-    return links.count("anon_inode:inotify")
+            if str(file.readlink()) == "anon_inode:inotify":
+                descriptors.add(file.name)
+    return descriptors
 
 
 def test_an_instance_ends_without_a_free_watch(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,7 +304,7 @@ def test_an_instance_ends_without_a_free_watch(tmp_path: pathlib.Path, monkeypat
     source.close()
     reader.join(30)
     assert not reader.is_alive()
-    assert open_instances() == before
+    assert open_instances() <= before
 
 
 def test_an_instance_whose_thread_failed_is_closed(tmp_path: pathlib.Path) -> None:
@@ -318,9 +320,9 @@ def test_an_instance_whose_thread_failed_is_closed(tmp_path: pathlib.Path) -> No
     watched = TimelineWatcher(open_real, changed)
     watched.follow(str(tmp_path), TIMELINE)
     (thread,) = (each for each in set(threading.enumerate()) - others if each.name == "penstock-watch")
-    assert open_instances() > before
+    assert open_instances() - before
     (tmp_path / TIMELINE / "001_002.commit").write_text("{}")
     thread.join(30)
     assert not thread.is_alive()
-    assert open_instances() == before
+    assert open_instances() <= before
     watched.close()

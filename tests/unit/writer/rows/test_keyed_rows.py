@@ -126,7 +126,7 @@ def test_batches_are_joined_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> Non
     assert compacted([empty], empty.schema).num_rows == 0
 
 
-@pytest.mark.exhaustive
+@pytest.mark.long
 def test_rows_have_columns_with_more_text_than_two_gib() -> None:
     """Arrow cannot have such a column in one array, nor take from its chunks."""
     rows = 2200
