@@ -31,7 +31,7 @@ help: ## this list
 demo: java .venv/.ready wheel ## reads a Hudi table in four ways (≤ 90 s after set-up)
 	@.venv-wheel/bin/penstock demo
 
-test: java .venv/.ready lint wheel ## every kind of suite, with a sample of large parameter sets (about 40 minutes)
+test: java .venv/.ready lint wheel ## every kind of suite, with a sample of large parameter sets (about 35 minutes)
 	@$(SPARK_JVM) $(WHEEL_PY) -P tools/run_suites.py sample
 
 test-rest: java .venv/.ready wheel ## the other parameter sets, and `make test-ops`

@@ -9,18 +9,23 @@ are passed to pytest.
 
 Prints the output of the suites without a JVM as it is written, then the output of each other part. Exits with the first
 exit status that is not 0.
+
+In CI, tests that failed run once more after all parts, alone on the machine (`repeated`): a machine of CI can stand
+still for longer than a process waits for another. They are at most MOST_REPEATED, and none of NEVER_REPEATED. The
+output of the first failure stays, and the last line names the tests that passed only then.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
@@ -53,6 +58,11 @@ LOW_PRIORITY = ("nice", "-n", "10")
 PARALLEL = (f"--numprocesses={min(4, (os.cpu_count() or 1) + 1)}", "--dist=worksteal")
 """One process more than processors: many tests wait for a process that they started."""
 
+MOST_REPEATED = 3
+"""With more failed tests, none runs again."""
+NEVER_REPEATED = ("tests/fuzz", "tests/golden", "tests/simulation", "tests/state_space", "tests/unit/reader")
+"""Tests that wait for no process: the machine does not make them fail."""
+
 
 class Environments(NamedTuple):
     """The environment variables of both kinds of suites."""
@@ -70,6 +80,8 @@ class Part(NamedTuple):
     """The program and its arguments."""
     variables: dict[str, str]
     """Its environment."""
+    cache: pathlib.Path | None = None
+    """Where its pytest records the tests that failed."""
 
 
 def environments(variables: Mapping[str, str]) -> Environments:
@@ -96,25 +108,68 @@ def not_collected(path: str, markers: Collection[str]) -> bool:
     return not any(file.is_relative_to(place) for place in PATHS_WITH_JVM)
 
 
-def parts(selection: str, variables: Mapping[str, str], *options: str) -> list[Part]:
-    """The parts of a selection; the output of the first one is printed as it is written."""
+def parts(selection: str, variables: Mapping[str, str], caches: pathlib.Path, *options: str) -> list[Part]:
+    """The parts of a selection; the output of the first one is printed as it is written. `caches` is an empty folder
+    for what pytest records."""
     suites = environments(variables)
+    marks = (WITHOUT_JVM, *WITH_JVM[selection])
+    records = [caches / str(place) for place in range(len(marks))]
+    commands = [
+        command(selection, some, *paths, "-o", f"cache_dir={record}", *options)
+        for some, paths, record in zip(marks, (PARALLEL, PATHS_WITH_JVM, PATHS_WITH_JVM), records, strict=True)
+    ]
     return [
-        Part([*LOW_PRIORITY, *command(selection, WITHOUT_JVM, *PARALLEL, *options)], suites.without_jvm),
-        *(Part(command(selection, some, *PATHS_WITH_JVM, *options), suites.with_jvm) for some in WITH_JVM[selection]),
+        Part([*LOW_PRIORITY, *commands[0]], suites.without_jvm, records[0]),
+        *(Part(some, suites.with_jvm, record) for some, record in zip(commands[1:], records[1:], strict=True)),
         Part([*LOW_PRIORITY, "make", "--no-print-directory", PARALLEL_TARGETS[selection]], dict(variables)),
     ]
 
 
-def run(first: Part, *others: Part) -> int:
-    """Runs the parts in parallel. The outputs of `others` are printed after that of `first`, the last one first."""
+def run(first: Part, *others: Part, repeats: bool) -> int:
+    """Runs the parts in parallel. The outputs of `others` are printed after that of `first`, the last one first. With
+    `repeats`, failed tests may run once more."""
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         processes = [stack.enter_context(running(part)) for part in others]
         statuses = [subprocess.run(first.command, cwd=REPOSITORY, env=first.variables).returncode]
         statuses += [process.wait() for process in processes]
     print(f"penstock: suites ran for {time.monotonic() - began:.0f} s", flush=True)
+    if repeats and passed_when_repeated((first, *others), statuses):
+        return 0
     return next((status for status in statuses if status), 0)
+
+
+def passed_when_repeated(parts: Sequence[Part], statuses: Sequence[int]) -> bool:
+    """Whether all parts that failed had failed tests only (pytest's exit status 1), and these pass when they run again
+    by themselves. Prints their ids."""
+    again = [(part, failed_tests(part)) for part, status in zip(parts, statuses, strict=True) if status]
+    names = [name for _, failed in again for name in failed]
+    if (
+        not may_repeat(names)
+        or any(status not in (0, 1) for status in statuses)
+        or not all(failed for _, failed in again)
+    ):
+        return False
+    for part, failed in again:
+        once_more = [sys.executable, "-P", "-m", "pytest", *failed]
+        if subprocess.run(once_more, cwd=REPOSITORY, env=part.variables).returncode:
+            return False
+    print(f"penstock: failed at first, and passed when repeated: {', '.join(names)}", flush=True)
+    return True
+
+
+def failed_tests(part: Part) -> tuple[str, ...]:
+    """The ids of the tests of a part that failed, as its pytest recorded them; none if it recorded none."""
+    file = None if part.cache is None else part.cache / "v" / "cache" / "lastfailed"
+    return tuple(json.loads(file.read_text())) if file is not None and file.exists() else ()
+
+
+def may_repeat(names: Sequence[str]) -> bool:
+    """Whether tests with these ids run again."""
+    files = [pathlib.PurePosixPath(name.partition("::")[0]) for name in names]
+    return 0 < len(files) <= MOST_REPEATED and not any(
+        file.is_relative_to(folder) for file in files for folder in NEVER_REPEATED
+    )
 
 
 @contextlib.contextmanager
@@ -136,4 +191,7 @@ def running(part: Part) -> Iterator[subprocess.Popen[str]]:
 if __name__ == "__main__":
     if sys.argv[1:2] not in (["sample"], ["rest"]):
         sys.exit("usage: run_suites.py sample|rest [pytest's options]")
-    sys.exit(run(*parts(sys.argv[1], os.environ, *sys.argv[2:])))
+    with tempfile.TemporaryDirectory() as folder:
+        commands = parts(sys.argv[1], os.environ, pathlib.Path(folder), *sys.argv[2:])
+        status = run(*commands, repeats=bool(os.environ.get("CI")))
+    sys.exit(status)

@@ -63,6 +63,7 @@ def test_tables_of_the_catalogue_have_skeletons_and_other_slices(golden: Golden)
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("where", ["v > 12", "v < 9 and id > 'k03'", "id = 'k06'", "_hoodie_record_key = 'k07'"])
+@pytest.mark.sampled(2, rest=20)
 def test_filters_keep_the_rows_of_the_snapshot(golden: Golden, case: str, where: str) -> None:
     rows = golden.expected(case, "snapshot")
     kept = rows.filter(FILTERS[where](rows))
@@ -82,6 +83,7 @@ FILTERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("columns", [("_hoodie_record_key",), ("v",), ("v", "_hoodie_file_name"), ("p", "name")])
+@pytest.mark.sampled(2, rest=10)
 def test_columns_of_one_file_or_of_both(golden: Golden, columns: tuple[str, ...]) -> None:
     for case in (MOR, GROUPS, "E_cow_v6"):
         rows = golden.expected(case, "snapshot").select(columns)
