@@ -100,16 +100,19 @@ def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.P
     return tmp_path
 
 
-def part_of(folder: pathlib.Path, source: str) -> Part:
+def part_of(folder: pathlib.Path, source: str, *options: str) -> Part:
     """A part that runs these tests."""
     (folder / "test_written.py").write_text(source)
     cache = folder / "cache"
-    arguments = [f"--rootdir={folder}", "-o", f"cache_dir={cache}", "test_written.py"]
+    arguments = [f"--rootdir={folder}", "-o", f"cache_dir={cache}", "test_written.py", *options]
     return Part([sys.executable, "-P", "-m", "pytest", *arguments], dict(os.environ), cache)
 
 
-def test_test_that_fails_once_is_repeated_and_named(folder: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
-    part = part_of(folder, FAILS_AT_FIRST.format(mark=str(folder / "mark")))
+@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["one process", "a worker of xdist"])
+def test_test_that_fails_once_is_repeated_and_named(
+    folder: pathlib.Path, capfd: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    part = part_of(folder, FAILS_AT_FIRST.format(mark=str(folder / "mark")), *options)
     assert run(part, repeats=True) == 0
     output = capfd.readouterr().out
     assert "1 failed, 1 passed" in output and "1 passed in" in output
