@@ -19,7 +19,7 @@ NEAR = [
 
 
 @pytest.mark.parametrize("entry", NEAR, ids=str)
-@pytest.mark.sampled(1, rest=1)
+@pytest.mark.sampled(1, rest=0)
 def test_near_timestamps_are_the_same_in_microseconds(golden: Any, entry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows of Hudi for files that are mostly decoded in nanoseconds, as if one of their timestamps was far."""
     calls = []

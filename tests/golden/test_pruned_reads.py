@@ -143,7 +143,7 @@ def compare(table: HudiTable, query: Query, count: int, seed: str, *, metadata: 
     return total
 
 
-@pytest.mark.sampled(2, rest=60)
+@pytest.mark.sampled(2, rest=40)
 @pytest.mark.parametrize("case", sorted({entry.case for entry in counted_entries()}))
 def test_filtered_read_is_the_full_read_filtered(golden: Golden, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = open_table(str(golden.table(case)))
