@@ -10,7 +10,7 @@ are passed to pytest.
 Prints the output of the suites without a JVM as it is written, then the output of each other part. Exits with the first
 exit status that is not 0.
 
-In CI, tests that failed run once more after all parts, alone on the machine (`repeated`): a machine of CI can stand
+In CI, tests that failed run once more after all parts, alone on the machine: a machine of CI can stand
 still for longer than a process waits for another. They are at most MOST_REPEATED, and none of NEVER_REPEATED. The
 output of the first failure stays, and the last line names the tests that passed only then.
 """
@@ -61,7 +61,7 @@ PARALLEL = (f"--numprocesses={min(4, (os.cpu_count() or 1) + 1)}", "--dist=works
 MOST_REPEATED = 3
 """With more failed tests, none runs again."""
 NEVER_REPEATED = ("tests/fuzz", "tests/golden", "tests/simulation", "tests/state_space", "tests/unit/reader")
-"""Tests that wait for no process: the machine does not make them fail."""
+"""Tests of rows and of states: the machine does not decide their result."""
 
 
 class Environments(NamedTuple):

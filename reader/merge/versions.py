@@ -157,7 +157,7 @@ def _merged(
     if records.merger.custom.of_payload:
         alone |= older_kinds != RecordKind.DATA
     if alone.all():
-        return _older_deletes_stay(older, older_kinds, newer, newer_kinds)
+        return _with_older_deletes(older, older_kinds, newer, newer_kinds)
     pairs = np.flatnonzero(~alone)
     chosen = arrow_array(pairs)
     merged = older, newer
@@ -172,10 +172,10 @@ def _merged(
         places = np.arange(len(alone))
         places[pairs] = len(alone) + np.arange(len(pairs))
         result = pa.concat_batches([newer, result]).take(arrow_array(places))
-    return _older_deletes_stay(older, older_kinds, result, kinds)
+    return _with_older_deletes(older, older_kinds, result, kinds)
 
 
-def _older_deletes_stay(
+def _with_older_deletes(
     older: pa.RecordBatch, older_kinds: np.ndarray, merged: pa.RecordBatch, kinds: np.ndarray
 ) -> tuple[pa.RecordBatch, np.ndarray]:
     """The merged rows, but the older one where both are deletes."""

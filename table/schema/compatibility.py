@@ -104,26 +104,26 @@ def _lost_part(writer: AvroType, reader: AvroType) -> str:
             return _lost_part(inner, target)
         case RecordType(fields), RecordType(target_fields):
             if {own_name(field.name) for field in fields} == _SHREDDED_VARIANT:
-                return _lacking(writer, reader, "")
+                return _missing_field(writer, reader, "")
             kept = {field.name: field.type for field in target_fields}
             parts = (_lost_part(field.type, kept[field.name]) for field in fields if field.name in kept)
             return next(filter(None, parts), "")
     return ""
 
 
-def _lacking(writer: AvroType, reader: AvroType, path: str) -> str:
+def _missing_field(writer: AvroType, reader: AvroType, path: str) -> str:
     """The path of the first field of `writer`, at any depth, that `reader` does not have."""
     match writer, reader:
         case (ArrayType(inner), ArrayType(target)) | (MapType(inner), MapType(target)):
-            return _lacking(inner, target, path)
+            return _missing_field(inner, target, path)
         case RecordType(fields), RecordType(target_fields):
             kept = {field.name: field.type for field in target_fields}
             for field in fields:
                 place = f"{path}.{own_name(field.name)}".lstrip(".")
                 if field.name not in kept:
                     return place
-                if lacking := _lacking(field.type, kept[field.name], place):
-                    return lacking
+                if missing := _missing_field(field.type, kept[field.name], place):
+                    return missing
     return ""
 
 
