@@ -60,7 +60,7 @@ PARALLEL = (f"--numprocesses={min(4, (os.cpu_count() or 1) + 1)}", "--dist=works
 
 MOST_REPEATED = 3
 """With more failed tests, none runs again."""
-NEVER_REPEATED = ("tests/fuzz", "tests/golden", "tests/simulation", "tests/state_space", "tests/unit/reader")
+NEVER_REPEATED = ("tests/fuzz", "tests/golden", "tests/simulation", "tests/state_space")
 """Tests of rows and of states: the machine does not decide their result."""
 
 

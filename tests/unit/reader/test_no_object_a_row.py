@@ -175,14 +175,30 @@ READS: dict[str, Callable[[Group, int], Iterator[SplitBatch]]] = {
 def measured(groups: dict[int, Group], kind: str) -> dict[str, dict[int, int]]:
     """Objects, rows and batches of reads of both sizes."""
     result: dict[str, dict[int, int]] = {"peaks": {}, "rows": {}, "batches": {}}
-    for size in (MANY, FEW, FEW, MANY):  # the first read of each fills caches, also those of this test
+
+    def read(size: int) -> int:
         with PeakObjects() as objects:
             rows = batches = 0
             for answer in READS[kind](groups[size], size // 4):
                 rows += answer.batch.num_rows
                 batches += 1
-        result["peaks"][size], result["rows"][size], result["batches"][size] = objects.peak, rows, batches
+        result["rows"][size], result["batches"][size] = rows, batches
+        return objects.peak
+
+    for size in (MANY, FEW, FEW, MANY):  # the first read of each fills caches, also those of this test
+        result["peaks"][size] = read(size)
+    result["peaks"][MANY] = lowest(result["peaks"][MANY], result["peaks"][FEW], lambda: read(MANY))
     return result
+
+
+def lowest(peak: int, few: int, again: Callable[[], int]) -> int:
+    """The lowest peak of up to three reads, the first of which has `peak`: another thread of the process may allocate
+    once, but an object a row is in each."""
+    for _ in range(2):
+        if peak <= few + SLACK:
+            break
+        peak = min(peak, again())
+    return peak
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +235,14 @@ def test_list_of_values_is_detected() -> None:
     with PeakObjects() as objects:
         scratch["longest"](pa.array([f"value {number}" for number in range(MANY)]))
     assert objects.peak > MANY > 10 * SLACK
+
+
+@pytest.mark.parametrize(
+    ("peaks", "expected"), [([90], 90), ([270, 90], 90), ([270, 280, 90], 90), ([1000, 1010, 990, 90], 990)]
+)
+def test_one_read_with_other_objects_is_read_again(peaks: list[int], expected: int) -> None:
+    first, *others = peaks
+    assert lowest(first, 100, iter(others).__next__) == expected
 
 
 def main() -> None:
