@@ -122,7 +122,9 @@ def sock() -> Iterator[socket.socket]:
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
-def test_worker_ends_quietly_if_spark_no_longer_reads(monkeypatch: pytest.MonkeyPatch, error: type[OSError]) -> None:
+def test_worker_ends_quietly_if_spark_no_longer_reads(
+    monkeypatch: pytest.MonkeyPatch, sock: socket.socket, error: type[OSError]
+) -> None:
     def fails(sock: object, authenticated: bool) -> int:
         raise error
 
@@ -153,6 +155,41 @@ def test_objects_of_modules_are_left_out_of_collections_once(
     for _ in range(3):
         daemon.worker(sock, True)
     assert freezes == [0, 1]
+
+
+def answered(connection: socket.socket, accepted: socket.socket) -> None:
+    """A request and its answer: from then on, Linux delays acknowledgements of `accepted`."""
+    connection.sendall(b"function")
+    accepted.recv(8)
+    accepted.sendall(b"rows")
+    connection.recv(4)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such option")
+def test_each_task_acknowledges_its_input_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The option is 0 if acknowledgements are delayed."""
+    seen: list[int] = []
+
+    def task(sock: socket.socket, authenticated: bool) -> int:
+        seen.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
+        return 0
+
+    monkeypatch.setattr(daemon, "_worker", task)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
+        accepted, _ = server.accept()
+        with accepted:
+            for _ in range(2):
+                answered(connection, accepted)
+                task(accepted, True)  # PySpark's worker alone
+                daemon.worker(accepted, True)
+    assert seen == [0, 1, 0, 1]
+
+
+def test_a_socket_without_acknowledgements_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon, "_worker", lambda sock, authenticated: 3)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert daemon.worker(ours, True) == 3
 
 
 WORKER = """
