@@ -106,7 +106,7 @@ def _named(file: DataFile, by: _NamedFile, *, sizes_may_lag: bool) -> DataFile:
     ref = file.ref
     if by.size_bytes > ref.size_bytes and sizes_may_lag and isinstance(file.name, LogName):
         ref = FileRef(ref.path, by.size_bytes)
-    return DataFile(file.partition, ref, file.name, listed=True, named_by=by.named_by, marked_path=file.marked_path)
+    return DataFile(file.partition, ref, file.name, True, by.named_by, file.marked_path)  # by order: half of the time
 
 
 def _named_files(

@@ -20,6 +20,7 @@ from penstock.enumerator.planning.discovery import (
     read_timeline,
 )
 from penstock.enumerator.planning.pruning.pruned_plan import PrunedPlan
+from penstock.enumerator.planning.scan import PlannedSplits
 from penstock.enumerator.planning.schemas import table_schema_text
 from penstock.enumerator.planning.selection import TimelineFacts, select
 from penstock.enumerator.planning.slice_planner import plan_splits
@@ -163,10 +164,23 @@ def _planned(
     table: HudiTable, table_name: str, request: PlanRequest, passed_over: Collection[str], sources: TimeSources
 ) -> PrunedPlan:
     with paused_collector():
-        state = discover(table, table_name, request, passed_over)
+        state, planned = _planned_splits(table, discover(table, table_name, request, passed_over))
+    for log in planned.missing_logs:
+        log_event("log file gone", level=logging.WARNING, table=table_name, file=log.ref.path, instant=log.named_by)
+    pruned = PrunedPlan(planned.plan)
+    if not isinstance(request.query, Changes) and state.request.row_filter is not None:
+        from penstock.enumerator.planning.pruning.groups import prune_groups  # late: most reads have no condition
+
+        pruned = prune_groups(table, state, planned.plan)
+    return replace(pruned, plan=with_event_times(table, state, pruned.plan, sources))
+
+
+def _planned_splits(table: HudiTable, state: TableState) -> tuple[TableState, PlannedSplits]:
+    """The splits of the state, and the state with the files that its listing lacked."""
+    request = state.request.request
     for _ in range(_MAX_STALE_INSTANTS):
         try:
-            return _plan_of_state(table, state, sources)
+            return state, _splits(state)
         except (PositionExpired, CorruptFile) as error:
             if _listed_by_metadata(table, state, request) and not request.skip_corrupt:
                 raise  # the metadata table may lack files that no commit names: list the folders
@@ -174,12 +188,24 @@ def _planned(
             if not unlisted:
                 if not request.skip_corrupt:
                     raise
-                return _plan_of_state(table, state, sources, tolerate_missing_logs=True)
+                return state, _splits(state, tolerate_missing_logs=True)
             state = replace(state, files=tuple(unlisted.get(file.ref.path, file) for file in state.files))
             log_event(
-                "stale listing", level=logging.WARNING, table=table_name, files=len(unlisted), first=error.missing_file
+                "stale listing",
+                level=logging.WARNING,
+                table=state.table,
+                files=len(unlisted),
+                first=error.missing_file,
             )
-    raise StorageError(f"the listing of table {table_name} lacks files of many instants; a retry may succeed")
+    raise StorageError(f"the listing of table {state.table} lacks files of many instants; a retry may succeed")
+
+
+def _splits(state: TableState, *, tolerate_missing_logs: bool = False) -> PlannedSplits:
+    if isinstance(state.request.request.query, Changes):
+        from penstock.enumerator.planning.change_planner import plan_changes  # late: most plans are of rows
+
+        return plan_changes(state, tolerate_missing_logs=tolerate_missing_logs)
+    return plan_splits(state, tolerate_missing_logs=tolerate_missing_logs)
 
 
 def _listed_by_metadata(table: HudiTable, state: TableState, request: PlanRequest) -> bool:
@@ -204,24 +230,3 @@ def _unlisted_files(storage: Storage, files: Iterable[DataFile], missing: str) -
         elif file is first:
             return {}
     return existing
-
-
-def _plan_of_state(
-    table: HudiTable, state: TableState, sources: TimeSources, *, tolerate_missing_logs: bool = False
-) -> PrunedPlan:
-    of_changes = isinstance(state.request.request.query, Changes)
-    with paused_collector():
-        if of_changes:
-            from penstock.enumerator.planning.change_planner import plan_changes  # late: most plans are of rows
-
-            planned = plan_changes(state, tolerate_missing_logs=tolerate_missing_logs)
-        else:
-            planned = plan_splits(state, tolerate_missing_logs=tolerate_missing_logs)
-    for log in planned.missing_logs:
-        log_event("log file gone", level=logging.WARNING, table=state.table, file=log.ref.path, instant=log.named_by)
-    pruned = PrunedPlan(planned.plan)
-    if not of_changes and state.request.row_filter is not None:
-        from penstock.enumerator.planning.pruning.groups import prune_groups  # late: most reads have no condition
-
-        pruned = prune_groups(table, state, planned.plan)
-    return replace(pruned, plan=with_event_times(table, state, pruned.plan, sources))

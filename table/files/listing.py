@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
@@ -11,7 +11,7 @@ from penstock.proto.errors import CorruptFile, FormatError, TableError
 from penstock.proto.model.files import FileRef
 from penstock.table.config.java_properties import parse_properties
 from penstock.table.files.external_names import is_external
-from penstock.table.files.names import parse_file_name
+from penstock.table.files.names import data_file_names
 from penstock.table.files.slices import DataFile
 from penstock.table.storage.filesystem import FileInfo, Storage, is_local
 from penstock.table.storage.uris import redacted_uri
@@ -130,19 +130,19 @@ def list_partition_files(
     return dict(zip(names, files, strict=True))
 
 
-def _data_files(storage: Storage, partition: str, infos: Iterable[FileInfo], strict: bool) -> tuple[DataFile, ...]:
-    others: list[FileInfo] = []
-    files: list[DataFile] = []
-    for info in infos:
-        name = None if info.is_dir else parse_file_name(info.name)
-        if name is None:
-            others.append(info)
-        elif not is_external(info.name):
-            ref = FileRef(info.path, info.size_bytes)
-            files.append(DataFile(partition=partition, ref=ref, name=name, listed=True))
+def _data_files(storage: Storage, partition: str, infos: Sequence[FileInfo], strict: bool) -> tuple[DataFile, ...]:
+    by_name = {info.name: info for info in infos if not info.is_dir}
+    named = data_file_names(list(by_name))
     if strict:
-        _refuse_foreign(storage, others)
-    return tuple(files)
+        of_hudi = {name for name, _ in named}
+        _refuse_foreign(storage, [info for info in infos if info.is_dir or info.name not in of_hudi])
+    return tuple(
+        [
+            DataFile(partition, FileRef(info.path, info.size_bytes), parts, True)
+            for name, parts in named
+            if not is_external(name) and (info := by_name[name])
+        ]
+    )
 
 
 def _refuse_foreign(storage: Storage, infos: Sequence[FileInfo]) -> None:

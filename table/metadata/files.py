@@ -12,7 +12,7 @@ from typing import Final
 from penstock.proto.errors import CorruptFile
 from penstock.proto.model.files import FileRef
 from penstock.table.files.external_names import MARK, is_external, parse_external_name, stored_path
-from penstock.table.files.names import parse_file_name
+from penstock.table.files.names import data_file_names, parse_file_name
 from penstock.table.files.slices import DataFile
 from penstock.table.storage.filesystem import MAX_PATH_BYTES, checked_path, is_plain_path
 from penstock.table.timeline.fields import MAX_FILE_BYTES, Fields
@@ -50,8 +50,7 @@ def data_files(partition: str, versions: Sequence[Fields | None]) -> tuple[DataF
         return tuple(
             [
                 DataFile(partition, FileRef(folder + entry, sizes[entry]), name, True)
-                for entry in sorted(sizes)
-                if (name := parse_file_name(entry)) is not None
+                for entry, name in data_file_names(sorted(sizes))
             ]
         )
     files: list[DataFile] = []

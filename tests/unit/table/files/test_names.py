@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.proto.errors import InvariantViolation
-from penstock.table.files.names import BaseName, LogName, base_file_name, log_file_name, parse_file_name
+from penstock.table.files.names import (
+    BaseName,
+    LogName,
+    base_file_name,
+    data_file_names,
+    log_file_name,
+    parse_file_name,
+)
 
 GROUP = "8d2f6c37-7c7d-47a0-b032-54bc196b1bed-0"
 T = "20260131235959123"
@@ -54,6 +61,45 @@ def test_log_name(name: str, expected: LogName) -> None:
 )
 def test_no_data_file(name: str) -> None:
     assert parse_file_name(name) is None
+
+
+NAMES = [
+    f"{GROUP}_0-26-85_{T}.parquet",
+    f"{GROUP}_0-26-85_{T}.orc",
+    f"a\nb_0-26-85_{T}.parquet",
+    f".{GROUP}_{T}.log.1_0-26-85",
+    f".{GROUP}_{T}.log.10_0-26-85.cdc",
+    f".{GROUP}_{T}.log.2",
+    f".{GROUP}_{T}.log.2_",
+    f"{GROUP}_0-26-85_{T}.parquet.crc",
+    f"a_b_{GROUP}_0-26-85_{T}.parquet",
+    ".hoodie_partition_metadata",
+    "",
+    ".",
+]
+LONG = "x" * 200 + "_" + "1" * 60 + f"_{T}.parquet"
+WITH_FOLDER = f"a/{GROUP}_0-26-85_{T}.parquet"
+EXTERNAL = f"orders.parquet_{T}_hudiext"
+
+
+def one_by_one(names: list[str]) -> list[tuple[str, BaseName | LogName]]:
+    return [(name, parts) for name in names if (parts := parse_file_name(name)) is not None]
+
+
+@given(st.lists(st.sampled_from([*NAMES, LONG, WITH_FOLDER, EXTERNAL]) | st.text("/_.\0a1", max_size=9)))
+def test_names_at_once_are_parsed_as_one_by_one(names: list[str]) -> None:
+    assert data_file_names(names) == one_by_one(names)
+
+
+def test_each_kind_of_name_is_parsed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that need `parse_file_name` are found out before."""
+    expected = one_by_one(NAMES)
+    assert [name for name, _ in expected] == NAMES[:6]
+    monkeypatch.delattr("penstock.table.files.names.parse_file_name")
+    assert data_file_names(NAMES) == expected
+    for other in (LONG, WITH_FOLDER, EXTERNAL):
+        with pytest.raises(NameError):
+            data_file_names([*NAMES, other])
 
 
 def test_log_order_counts_versions_as_numbers_and_cdc_last() -> None:
