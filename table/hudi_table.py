@@ -190,11 +190,7 @@ class HudiTable:
         """Requested time -> metadata of the completed writes of a result of `timeline()`, as `commit_lazily` gives it.
         The same object as long as the timeline is. Not of a table of names only, whose timeline does not tell changed
         files."""
-        return self._commits.of_timeline(
-            self.unpinned(),
-            timeline,
-            lambda: {item.requested_time: self.commit_lazily(item) for item in timeline.completed_writes},
-        )
+        return self._commits.of_timeline(self.unpinned(), timeline, self._listed[0], self.commit_lazily)
 
     def listed_file(self, instant: Instant) -> FileVersion | None:
         """The version of a completed instant's file as of the last `timeline()`; None for an archived instant.

@@ -319,7 +319,7 @@ def _inside(timeline: Timeline, end: Position, other: Timeline) -> frozenset[str
     return frozenset(
         item.requested_time
         for item in timeline.completed_writes
-        if Position(timeline.order_key(item), 0) < end and item.requested_time >= first
+        if end.touches(timeline.order_key(item)) and item.requested_time >= first
     )
 
 

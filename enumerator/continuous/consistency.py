@@ -30,8 +30,10 @@ def refuse_late(facts: TimelineFacts, progress: Progress) -> None:
         return
     known = progress.consumed | progress.ahead
     for item in facts.timeline.completed_writes:
+        if item.requested_time in known:
+            continue
         order_key = facts.timeline.order_key(item)
-        if Position(order_key) > progress.position or item.requested_time in known or not facts.is_data(item):
+        if not progress.position.holds(order_key) or not facts.is_data(item):
             continue
         if item.requested_time < facts.timeline.first_active:
             continue
@@ -53,7 +55,7 @@ def refuse_archived_late(
     first, known = min(gone), progress.consumed | progress.ahead
     for item in whole.timeline.completed_writes:
         order_key = whole.timeline.order_key(item)
-        if item.requested_time <= first or item.requested_time in known or Position(order_key) > progress.position:
+        if item.requested_time <= first or item.requested_time in known or not progress.position.holds(order_key):
             continue
         if active.timeline.completed_write(item.requested_time) is None and whole.is_data(item):
             raise _late(active.table, item, order_key, progress)
@@ -120,7 +122,7 @@ def progress_at(
         item.requested_time
         for item in inside
         if item.requested_time >= facts.timeline.first_active
-        and Position(facts.timeline.order_key(item), 0) < position
+        and position.touches(facts.timeline.order_key(item))
         and facts.is_data(item)
     }
     ahead = frozenset(
@@ -138,7 +140,7 @@ def _consumed_at(facts: TimelineFacts | None, position: Position) -> frozenset[I
     return frozenset(
         item.requested_time
         for item in (() if facts is None else facts.timeline.completed_writes)
-        if facts is not None and Position(facts.timeline.order_key(item), 0) < position and facts.is_data(item)
+        if facts is not None and position.touches(facts.timeline.order_key(item)) and facts.is_data(item)
     )
 
 
@@ -176,7 +178,7 @@ def moved_to_layout(facts: TimelineFacts, progress: Progress, layout: int) -> Pr
             )
         position = Position(before[-1], progress.position.index)
     ahead = frozenset(
-        item.requested_time for item in ordered if is_consumed(item) and Position(order_key(item), 0) >= position
+        item.requested_time for item in ordered if is_consumed(item) and not position.touches(order_key(item))
     )
     return Progress(
         position=position,

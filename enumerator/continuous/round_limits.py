@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from penstock.enumerator.planning.commit_order import (
-    completed_in_order,
+    completed_from,
     may_be_cut,
     newest_position,
     stat_groups,
@@ -70,7 +70,7 @@ def next_end(
     instant ends inside or after it.
     """
     newest = newest_position(facts.timeline, facts.pending_clusterings, facts.is_data, after)
-    of_key = Counter(map(facts.timeline.order_key, facts.timeline.completed_writes))
+    of_key = Counter(map(facts.timeline.order_key, facts.timeline.writes_from(after.order_key)))
     end, amount, commits = after, Amount(), 0
     for order_key, instants in data_instants_after(facts, after):
         if after.is_earliest and order_key < facts.complete_from:
@@ -133,9 +133,9 @@ def data_instants_after(
 ) -> Iterator[tuple[InstantTime, tuple[Instant, ...]]]:
     """Data instants with writes in (after, upto], below the horizon, grouped by order key in order."""
     by_key: dict[InstantTime, list[Instant]] = {}
-    for item in completed_in_order(facts.timeline, facts.pending_clusterings):
+    for item in completed_from(facts.timeline, facts.pending_clusterings, after.order_key):
         order_key = facts.timeline.order_key(item)
-        inside = Position(order_key) > after and (upto is None or Position(order_key, 0) < upto)
+        inside = not after.holds(order_key) and (upto is None or upto.touches(order_key))
         if inside and facts.is_data(item):
             by_key.setdefault(order_key, []).append(item)
     for order_key, instants in by_key.items():
@@ -162,17 +162,14 @@ def reshaped_in(facts: TimelineFacts, commit_range: CommitRange) -> frozenset[st
     partitions: set[str] = set()
     late: dict[tuple[str, str], None] = {}
     written: Counter[tuple[str, str]] = Counter()
-    for item in facts.timeline.completed_writes:
+    is_early = facts.timeline.layout == 1
+    writes = facts.timeline.completed_writes if is_early else facts.timeline.writes_from(commit_range.after.order_key)
+    for item in writes:
         commit, order_key = facts.commits[item.requested_time], facts.timeline.order_key(item)
         if commit_range.touches(order_key):
             partitions.update(partition for partition, _ in commit.replaced)
             written.update((stat.partition, stat.file_id) for stat in commit.stats if not commit.is_service)
-        elif (
-            facts.timeline.layout == 1
-            and commit.is_service
-            and commit.replaced
-            and order_key < str(commit_range.upto.order_key)
-        ):
+        elif is_early and commit.is_service and commit.replaced and order_key < str(commit_range.upto.order_key):
             late.update(dict.fromkeys((stat.partition, stat.file_id) for stat in commit.stats))
     if commit_range.after.is_earliest:
         return frozenset(partitions)

@@ -63,6 +63,14 @@ class Position:
         """Whether the position is before every instant: an order key of zeros, of any length."""
         return not self.order_key.strip("0")
 
+    def touches(self, order_key: str) -> bool:
+        """Whether a write stat of an instant with this order key may be consumed."""
+        return order_key < self.order_key or (order_key == self.order_key and self.index > 0)
+
+    def holds(self, order_key: str) -> bool:
+        """Whether an instant with this order key is consumed as a whole."""
+        return order_key < self.order_key or (order_key == self.order_key and self.index == WHOLE_INSTANT)
+
     def __str__(self) -> str:
         return str(self.order_key) if self.index == WHOLE_INSTANT else f"{self.order_key}+{self.index}"
 
@@ -88,12 +96,11 @@ class CommitRange:
 
     def holds(self, order_key: str) -> bool:
         """Whether an instant with this order key is completely in the range."""
-        return self.after < Position(InstantTime(order_key)) <= self.upto
+        return self.upto.holds(order_key) and not self.after.holds(order_key)
 
     def touches(self, order_key: str) -> bool:
         """Whether a write stat of an instant with this order key may be in the range."""
-        key = InstantTime(order_key)
-        return self.after < Position(key) and Position(key, 0) < self.upto
+        return self.upto.touches(order_key) and not self.after.holds(order_key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, Protocol, runtime_checkable
 
 from penstock.table.storage.file_info import NOT_UTF8
@@ -35,16 +35,14 @@ def file_versions(
     """Name -> version of the files directly in the folder, by name; empty if the folder does not exist.
 
     The version is (0, 0) for a file for whose name `described` is false: on a local file system, reading it takes most
-    of the time of a listing. `before` is an earlier result for the same folder and `described`, and saves time; it is
-    the result itself if nothing changed on a local file system. Errors as `Storage.list_dir`.
+    of the time of a listing. `before` is an earlier result for the same folder and `described`, and saves time: what
+    it has that was not described is not looked at again. It is the result itself if nothing changed on a local file
+    system. Errors as `Storage.list_dir`.
     """
     folder = storage.local_folder(path) if isinstance(storage, LocalFolders) else None
     if folder is not None:
         try:
-            if before and (same := _same_names(folder, before)) is not None:
-                return same
-            versions = dict(_scan(folder, described))
-            return {name: versions[name] for name in sorted(versions)}
+            return _listed_again(folder, described, before) if before else _sorted(dict(_scan(folder, described)))
         except FileNotFoundError:
             return {}
         except OSError:
@@ -53,30 +51,57 @@ def file_versions(
     return {info.name: (info.size_bytes, info.modified_ns) if described(info.name) else _NOT_READ for info in files}
 
 
-def _same_names(folder: str, before: Mapping[str, FileVersion]) -> Mapping[str, FileVersion] | None:
-    """The versions of the files now, if they have the names of `before`; else None.
+def _listed_again(
+    folder: str, described: Callable[[str], bool], before: Mapping[str, FileVersion]
+) -> Mapping[str, FileVersion]:
+    """The versions of the files now.
 
     Names are read, and the size and time of each described file, as in a scan. The time of the folder would not do:
     mounted object stores do not change it, and a file that is added within one tick of the clock does not either.
     """
-    names = os.listdir(folder)  # noqa: PTH208  here and below: pathlib takes several times as long
-    others = set(names).difference(before)
-    if len(names) - len(others) != len(before) or any(os.path.isfile(f"{folder}/{name}") for name in others):  # noqa: PTH113
-        return None
+    names = set(os.listdir(folder))  # noqa: PTH208  here and below: pathlib takes several times as long
+    gone = [name for name in before if name not in names] if len(before) > len(names.intersection(before)) else []
     changed: dict[str, FileVersion] = {}
     for name, known in before.items():
         if known is _NOT_READ:  # the object of an earlier result: a described file may have this size and time
             continue
-        try:
-            status = os.stat(f"{folder}/{name}")  # noqa: PTH116
-        except FileNotFoundError:
-            return None
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        version = (status.st_size, status.st_mtime_ns)
-        if version != known:
+        version = _version(f"{folder}/{name}")
+        if version is None:
+            gone.append(name)
+        elif version != known:
             changed[name] = version
-    return {**before, **changed} if changed else before
+    added = dict(_scan_names(folder, names.difference(before), described))
+    if not (gone or changed or added):
+        return before
+    versions = {**before, **changed}
+    for name in gone:
+        versions.pop(name, None)
+    versions.update(added)
+    return _sorted(versions) if added else versions
+
+
+def _sorted(versions: Mapping[str, FileVersion]) -> dict[str, FileVersion]:
+    return {name: versions[name] for name in sorted(versions)}
+
+
+def _version(path: str) -> FileVersion | None:
+    """The version of a file; None if there is no file."""
+    try:
+        status = os.stat(path)  # noqa: PTH116
+    except FileNotFoundError:
+        return None
+    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
+
+
+def _scan_names(
+    folder: str, names: Collection[str], described: Callable[[str], bool]
+) -> Iterator[tuple[str, FileVersion]]:
+    """As `_scan`, of the files with these names."""
+    for name in names:
+        version = _version(f"{folder}/{name}")
+        if version is not None:
+            shown = name if name.isascii() or _is_utf8(name) else NOT_UTF8
+            yield shown, version if described(shown) else _NOT_READ
 
 
 def _scan(folder: str, described: Callable[[str], bool]) -> Iterator[tuple[str, FileVersion]]:

@@ -19,6 +19,7 @@ from penstock.table.storage.filesystem import Storage
 from penstock.table.storage.local_listing import FileVersion, file_versions
 from penstock.table.storage.uris import redacted_uri
 from penstock.table.timeline.instants import (
+    COMPLETES_AS,
     WRITE_ACTIONS,
     Action,
     Instant,
@@ -30,6 +31,7 @@ from penstock.table.timeline.instants import (
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _RANK: Final = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
 _ROLLBACKS: Final = (Action.ROLLBACK, Action.RESTORE)
+_PENDING: Final = (".requested", ".inflight")
 _REPLACE_REQUEST: Final = f".{Action.REPLACE_COMMIT.value}.requested"
 
 
@@ -62,16 +64,19 @@ class Timeline:
 
     def __post_init__(self) -> None:
         writes = [item for item in self.instants if item.action in WRITE_ACTIONS]
-        completed = tuple(item for item in writes if item.is_completed)
-        others = [item for item in self.instants if item.is_completed and item.action not in WRITE_ACTIONS]
-        in_order = sorted(completed, key=lambda item: (self.order_key(item), item.requested_time))
+        completed = tuple([item for item in writes if item.state is State.COMPLETED])
+        others = [item for item in self.instants if item.action not in WRITE_ACTIONS and item.is_completed]
+        keys = {item.requested_time: self.order_key(item) for item in completed}
+        in_order = sorted(
+            completed, key=lambda item: (item.completion_time or item.requested_time, item.requested_time)
+        )
         saved = {item.requested_time for item in self.instants if item.action is Action.SAVEPOINT}
         times = [item.requested_time for item in writes]
         first = min((time for time in times if time not in saved), default=min(times, default=None))
         values: dict[str, object] = {
             "completed_writes": completed,
             "writes_in_order": tuple(in_order),
-            "order_keys": {item.requested_time: self.order_key(item) for item in completed},
+            "order_keys": keys,
             "pending": tuple(item for item in writes if not item.is_completed),
             "completed_cleans": tuple(item for item in others if item.action is Action.CLEAN),
             "completed_rollbacks": tuple(item for item in others if item.action in _ROLLBACKS),
@@ -97,7 +102,7 @@ class Timeline:
 
     def order_key(self, instant: Instant) -> InstantTime:
         """The order key of a completed instant: its completion time on layout 2, its requested time on layout 1."""
-        if not instant.is_completed:
+        if instant.state is not State.COMPLETED:
             raise InvariantViolation(f"order key of {instant.file_name}, which is {instant.state}")
         return instant.completion_time or instant.requested_time
 
@@ -132,11 +137,14 @@ def build_timeline(layout: int, files: Iterable[Instant]) -> Timeline:
     """
     best: dict[tuple[str, Action], Instant] = {}
     for item in files:
-        key = (item.requested_time, comparable_action(item.action))
+        key = (item.requested_time, COMPLETES_AS.get(item.action, item.action))  # `comparable_action`, without a call
         known = best.get(key)
-        if known is None or _RANK[item.state] > _RANK[known.state]:
+        if known is None:
             best[key] = item
-        elif known.is_completed and item.is_completed:
+        elif item.state is not State.COMPLETED or known.state is not State.COMPLETED:
+            if _RANK[item.state] > _RANK[known.state]:
+                best[key] = item
+        else:
             raise FormatError(
                 f"instant {item.requested_time} is completed twice: got {known.file_name} and {item.file_name}, "
                 "expected one completed file"
@@ -145,14 +153,19 @@ def build_timeline(layout: int, files: Iterable[Instant]) -> Timeline:
     return Timeline(layout, tuple(ordered))
 
 
-def _completion_by_mtime(name: str, version: FileVersion, properties: TableProperties) -> str:
-    """The completion time of a completed file without one in its name; '' for other files.
+def _without_completion(listing: Mapping[str, FileVersion], properties: TableProperties) -> dict[str, str]:
+    """Name -> completion time of the completed files without one in their names, which an upgrade to layout 2 leaves.
 
     It is the time of the file's last change, in the table's zone; as in Hudi, in the zone of this process if the table
     records none.
     """
-    if properties.layout == 1 or not _has_no_completion(name):
-        return ""
+    if properties.layout == 1:
+        return {}
+    names = [name for name in listing if "_" not in name and not name.endswith(_PENDING)]
+    return {name: _completion_by_mtime(listing[name], properties) for name in names}
+
+
+def _completion_by_mtime(version: FileVersion, properties: TableProperties) -> str:
     moment = _EPOCH + datetime.timedelta(milliseconds=version[1] // 1_000_000)
     wall = moment if properties.timezone == "UTC" else moment.astimezone()
     return wall.strftime("%Y%m%d%H%M%S%f")[:17]
@@ -189,17 +202,15 @@ def _is_described(name: str) -> bool:
 
 
 def _is_completed(name: str) -> bool:
-    return not name.endswith((".requested", ".inflight"))
+    return not name.endswith(_PENDING)
 
 
 def timeline_of(listing: Mapping[str, FileVersion], properties: TableProperties) -> Timeline:
     """The timeline of a listing of its folder. FormatError, with the table, for a file that is no valid instant."""
     try:
-        parsed = (
-            parse_instant_file(name, properties.layout, _completion_by_mtime(name, version, properties))
-            for name, version in listing.items()
-        )
-        return build_timeline(properties.layout, [item for item in parsed if item is not None])
+        layout, without = properties.layout, _without_completion(listing, properties)
+        parsed = [parse_instant_file(name, layout, without.get(name, "")) for name in listing]
+        return build_timeline(layout, [item for item in parsed if item is not None])
     except FormatError as error:
         where = f"{properties.timeline_folder} of table {redacted_uri(properties.base_path)}"
         raise type(error)(f"{error} (in {where})") from None

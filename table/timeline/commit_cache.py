@@ -8,8 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from penstock.proto.value_classes import dataclass
+from penstock.table.storage.local_listing import FileVersion
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commits import CommitMetadata
+from penstock.table.timeline.instants import Instant
 
 MAX_COMMITS: Final = 262_144
 MAX_STATS: Final = 2_000_000
@@ -39,9 +42,7 @@ class CommitCache:
         self._commits: OrderedDict[FileIdentity, CommitMetadata] = OrderedDict()
         self._stats = 0
         self._dropped = 0
-        self._of_timelines: weakref.WeakKeyDictionary[object, tuple[Timeline, Mapping[str, CommitMetadata]]] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._of_timelines: weakref.WeakKeyDictionary[object, _CommitsOfTimeline] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -75,19 +76,45 @@ class CommitCache:
             return commit
 
     def of_timeline(
-        self, table: object, timeline: Timeline, read: Callable[[], Mapping[str, CommitMetadata]]
+        self,
+        table: object,
+        timeline: Timeline,
+        versions: Mapping[str, FileVersion],
+        read: Callable[[Instant], CommitMetadata],
     ) -> Mapping[str, CommitMetadata]:
-        """The commits of this timeline of the table: those that are kept with this same object, else the result of
-        `read`, which gets each from this cache or puts it there."""
-        known, commits = self._of_timelines.get(table, (None, None))
-        if known is timeline and commits is not None:
-            return commits
+        """Requested time -> the commits of this timeline of the table: those that are kept with this same object, else
+        the result of `read` for each, which gets it from this cache or puts it there. It is not called for a commit of
+        the timeline before whose file is unchanged. `versions` are those of the timeline's files by name."""
+        before = self._of_timelines.get(table)
+        if before is not None and before.timeline is timeline:
+            return before.commits
         dropped = self._dropped
-        commits = read()
+        commits: dict[str, CommitMetadata] = {}
+        for item in timeline.completed_writes:
+            known = None if before is None else before.unchanged(item, versions.get(item.file_name))
+            commits[item.requested_time] = read(item) if known is None else known
         with self._lock:
             if dropped == self._dropped:
-                self._of_timelines[table] = (timeline, commits)
+                self._of_timelines[table] = _CommitsOfTimeline(timeline, versions, commits)
         return commits
+
+
+@dataclass(frozen=True, slots=True)
+class _CommitsOfTimeline:
+    """The commits of one timeline of a table."""
+
+    timeline: Timeline
+    """The timeline."""
+    versions: Mapping[str, FileVersion]
+    """The versions of its files, by name."""
+    commits: Mapping[str, CommitMetadata]
+    """Requested time -> commit."""
+
+    def unchanged(self, instant: Instant, version: FileVersion | None) -> CommitMetadata | None:
+        """The commit of a later timeline's instant, if its file had this version already."""
+        if version is None or self.versions.get(instant.file_name) != version:
+            return None
+        return self.commits.get(instant.requested_time)
 
 
 def _weight(commit: CommitMetadata) -> int:

@@ -152,8 +152,8 @@ class CommitMetadata:
         """The commit with the write stats of these partitions only. Decodes none."""
         if isinstance(self.stats, PartitionedStats):
             stats = self.stats.within(partitions)
-        else:
-            stats = tuple(stat for stat in self.stats if stat.partition in partitions)
+            return self if stats is self.stats else replace(self, stats=stats)
+        stats = tuple(stat for stat in self.stats if stat.partition in partitions)
         return self if len(stats) == len(self.stats) else replace(self, stats=stats)
 
     @property

@@ -36,6 +36,13 @@ def test_positions_order_by_key_then_index(one: Position, other: Position) -> No
     assert (one == other) == ((one.order_key, one.index) == (other.order_key, other.index))
 
 
+@given(positions, instants)
+def test_what_is_consumed_of_an_instant_at_a_position(position: Position, other: InstantTime) -> None:
+    for key in (other, position.order_key):
+        assert position.touches(key) == (Position(key, 0) < position)
+        assert position.holds(key) == (Position(key) <= position)
+
+
 @given(positions)
 def test_nothing_but_zeros_is_before_the_earliest(position: Position) -> None:
     assert position >= EARLIEST or set(position.order_key) == {"0"}

@@ -170,6 +170,30 @@ def test_unchanged_folder_gives_the_earlier_listing_itself(
     assert file_versions(storage, "meta/timeline", described, before) is before
 
 
+def test_a_file_more_is_added_to_the_earlier_listing(table: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only described files and new ones are looked at."""
+    storage, folder, looked = open_storage(str(table)), table / "meta" / "timeline", list[str]()
+    before = file_versions(storage, "meta/timeline", described)
+    add_described(folder)
+    add_requested(folder)
+    monkeypatch.setattr(os, "scandir", None)
+    stat = os.stat
+    monkeypatch.setattr(os, "stat", lambda path: (looked.append(os.path.basename(path)), stat(path))[1])  # noqa: PTH119
+    now = file_versions(storage, "meta/timeline", described, before)
+    monkeypatch.undo()
+    assert now == file_versions(storage, "meta/timeline", described) and list(now) == sorted(now)
+    assert sorted(looked) == sorted({*now, "folder", "gone"} - {"1.requested"})
+
+
+def test_name_that_is_not_utf8_stays_listed(table: pathlib.Path) -> None:
+    storage, folder = open_storage(str(table)), os.fsencode(table / "meta" / "timeline")
+    os.close(os.open(folder + b"/\xff.commit", os.O_CREAT))
+    before = file_versions(storage, "meta/timeline", described)
+    add_described(table / "meta" / "timeline")
+    now = file_versions(storage, "meta/timeline", described, before)
+    assert now == file_versions(storage, "meta/timeline", described) and len(now) == len(before) + 1
+
+
 def test_earlier_listing_is_not_used_where_folders_are_not_local(table: pathlib.Path) -> None:
     remote = Remote(open_storage(str(table)))
     before = file_versions(remote, "meta/timeline", described)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from penstock.proto.model.positions import InstantTime
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commit_cache import CommitCache, FileIdentity
 from penstock.table.timeline.commits import CommitMetadata
+from penstock.table.timeline.instants import Instant, parse_instant_file
 
 
 def _commit(time: str, groups: int = 0) -> CommitMetadata:
@@ -59,42 +60,70 @@ def test_a_commit_that_two_threads_parse_is_one_object() -> None:
 
 
 class _Table:
-    """A table that reads its one commit by the cache."""
+    """A table that reads its commits by the cache."""
 
-    def __init__(self, cache: CommitCache, name: str = "a") -> None:
-        self.cache, self.name, self.reads = cache, name, 0
+    def __init__(self, cache: CommitCache) -> None:
+        self.cache, self.reads = cache, list[str]()
 
-    def commits_of(self, timeline: Timeline) -> Mapping[str, CommitMetadata]:
-        return self.cache.of_timeline(self, timeline, self._read)
+    def commits_of(self, timeline: Timeline, *changed: str) -> Mapping[str, CommitMetadata]:
+        """`changed` are the requested times of the instants whose files have another size than before."""
+        versions = {
+            item.file_name: (2 if item.requested_time in changed else 1, 1) for item in timeline.completed_writes
+        }
+        return self.cache.of_timeline(self, timeline, versions, self._read)
 
-    def _read(self) -> Mapping[str, CommitMetadata]:
-        self.reads += 1
-        return {"1": self.cache.put(_identity(self.name), _commit("1"))}
+    def _read(self, instant: Instant) -> CommitMetadata:
+        self.reads.append(instant.requested_time)
+        return self.cache.put(_identity(instant.file_name), _commit(instant.requested_time))
+
+
+def _timeline(*times: str) -> Timeline:
+    instants = (parse_instant_file(f"{time}_{time}.commit", 2) for time in times)
+    return Timeline(2, tuple(item for item in instants if item is not None))
 
 
 def test_commits_of_a_timeline_are_read_once() -> None:
-    table, timeline = _Table(CommitCache()), Timeline(2, ())
+    table, timeline = _Table(CommitCache()), _timeline("1")
     assert table.commits_of(timeline) is table.commits_of(timeline)
-    assert table.reads == 1
-    table.commits_of(Timeline(2, ()))  # equal, but another listing: a file may have changed
-    assert table.reads == 2
+    assert table.reads == ["1"]
+
+
+def test_a_later_timeline_reads_new_and_changed_commits_only() -> None:
+    table = _Table(CommitCache())
+    table.commits_of(_timeline("1", "2", "3"))
+    commits = table.commits_of(_timeline("1", "3", "4"), "3")
+    assert table.reads == ["1", "2", "3", "3", "4"]
+    assert list(commits.items()) == [(time, _commit(time)) for time in ("1", "3", "4")]
+
+
+def test_a_commit_whose_version_is_not_known_is_read() -> None:
+    table, timeline = _Table(CommitCache()), _timeline("1")
+    table.commits_of(timeline)
+    table.cache.of_timeline(table, _timeline("1"), {}, table._read)
+    assert table.reads == ["1", "1"]
 
 
 def test_commits_of_a_timeline_are_dropped_when_the_cache_evicts_one() -> None:
-    cache, timeline = CommitCache(max_commits=1), Timeline(2, ())
+    cache, timeline = CommitCache(max_commits=1), _timeline("1")
     table = _Table(cache)
     table.commits_of(timeline)
     cache.put(_identity("b"), _commit("1"))
     table.commits_of(timeline)  # evicts while it reads: it must not be kept
     table.commits_of(timeline)
-    assert table.reads == 3
+    assert len(table.reads) == 3
     table.commits_of(timeline)
-    assert table.reads == 3
+    table.commits_of(_timeline("1"))
+    assert len(table.reads) == 3
 
 
 def test_commits_that_do_not_fit_the_cache_are_not_kept() -> None:
-    cache, timeline = CommitCache(max_stats=10), Timeline(2, ())
-    table = _Table(cache)
+    cache, timeline = CommitCache(max_stats=10), _timeline("1", "2")
+    table, reads = _Table(cache), list[str]()
+
+    def read(instant: Instant) -> CommitMetadata:
+        reads.append(instant.requested_time)
+        return cache.put(_identity(instant.file_name), _commit("1", 11 if instant.requested_time == "2" else 0))
+
     for _ in range(2):
-        cache.of_timeline(table, timeline, lambda: (cache.put(_identity("big"), _commit("1", 11)), table._read())[1])
-    assert table.reads == 2
+        cache.of_timeline(table, timeline, {}, read)
+    assert reads == ["1", "2", "1", "2"]
