@@ -172,8 +172,11 @@ class HudiTable:
 
     def commit_lazily(self, instant: Instant) -> CommitMetadata:
         """As `commit`, but the write stats of a partition are decoded when they are first used; CorruptFile then."""
+        return self._commit_of(instant, None if self.names_only else self.listed_file(instant))
+
+    def _commit_of(self, instant: Instant, version: FileVersion | None) -> CommitMetadata:
+        """The commit in this version of the instant's file; None: in the version that the file has now."""
         path = self._path(instant.file_name)
-        version = None if self.names_only else self.listed_file(instant)
         if version is None:
             info = self.storage.file_info(path)
             if info is None:
@@ -190,7 +193,7 @@ class HudiTable:
         """Requested time -> metadata of the completed writes of a result of `timeline()`, as `commit_lazily` gives it.
         The same object as long as the timeline is. Not of a table of names only, whose timeline does not tell changed
         files."""
-        return self._commits.of_timeline(self.unpinned(), timeline, self._listed[0], self.commit_lazily)
+        return self._commits.of_timeline(self.unpinned(), timeline, self._listed[0], self._commit_of)
 
     def listed_file(self, instant: Instant) -> FileVersion | None:
         """The version of a completed instant's file as of the last `timeline()`; None for an archived instant.

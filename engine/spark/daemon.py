@@ -46,8 +46,8 @@ _loaded_modules = LoadedModules()
 
 def acknowledge_at_once(sock: socket.socket) -> None:
     """Makes Linux acknowledge what the socket receives without a delay, until the process sends something. Without
-    effect on other systems and on Unix domain sockets."""
-    if sys.platform == "linux" and sock.family != socket.AF_UNIX:
+    effect on other systems and on Unix domain sockets, which have no such option."""
+    if sys.platform == "linux":
         with suppress(OSError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 

@@ -162,14 +162,13 @@ def reshaped_in(facts: TimelineFacts, commit_range: CommitRange) -> frozenset[st
     partitions: set[str] = set()
     late: dict[tuple[str, str], None] = {}
     written: Counter[tuple[str, str]] = Counter()
-    is_early = facts.timeline.layout == 1
-    writes = facts.timeline.completed_writes if is_early else facts.timeline.writes_from(commit_range.after.order_key)
-    for item in writes:
-        commit, order_key = facts.commits[item.requested_time], facts.timeline.order_key(item)
+    timeline, may_be_late = facts.timeline, facts.timeline.layout == 1
+    for item in timeline.completed_writes if may_be_late else timeline.writes_from(commit_range.after.order_key):
+        commit, order_key = facts.commits[item.requested_time], timeline.order_key(item)
         if commit_range.touches(order_key):
             partitions.update(partition for partition, _ in commit.replaced)
             written.update((stat.partition, stat.file_id) for stat in commit.stats if not commit.is_service)
-        elif is_early and commit.is_service and commit.replaced and order_key < str(commit_range.upto.order_key):
+        elif may_be_late and commit.is_service and commit.replaced and order_key < str(commit_range.upto.order_key):
             late.update(dict.fromkeys((stat.partition, stat.file_id) for stat in commit.stats))
     if commit_range.after.is_earliest:
         return frozenset(partitions)

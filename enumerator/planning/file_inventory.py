@@ -106,7 +106,7 @@ def _named(file: DataFile, by: _NamedFile, *, sizes_may_lag: bool) -> DataFile:
     ref = file.ref
     if by.size_bytes > ref.size_bytes and sizes_may_lag and isinstance(file.name, LogName):
         ref = FileRef(ref.path, by.size_bytes)
-    return DataFile(file.partition, ref, file.name, True, by.named_by, file.marked_path)  # by order: half of the time
+    return DataFile(file.partition, ref, file.name, True, by.named_by, file.marked_path)
 
 
 def _named_files(

@@ -136,12 +136,9 @@ def _data_files(storage: Storage, partition: str, infos: Sequence[FileInfo], str
     if strict:
         of_hudi = {name for name, _ in named}
         _refuse_foreign(storage, [info for info in infos if info.is_dir or info.name not in of_hudi])
+    infos_of_names = ((by_name[name], parts) for name, parts in named if not is_external(name))
     return tuple(
-        [
-            DataFile(partition, FileRef(info.path, info.size_bytes), parts, True)
-            for name, parts in named
-            if not is_external(name) and (info := by_name[name])
-        ]
+        [DataFile(partition, FileRef(info.path, info.size_bytes), parts, True) for info, parts in infos_of_names]
     )
 
 

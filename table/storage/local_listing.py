@@ -35,8 +35,8 @@ def file_versions(
     """Name -> version of the files directly in the folder, by name; empty if the folder does not exist.
 
     The version is (0, 0) for a file for whose name `described` is false: on a local file system, reading it takes most
-    of the time of a listing. `before` is an earlier result for the same folder and `described`, and saves time: what
-    it has that was not described is not looked at again. It is the result itself if nothing changed on a local file
+    of the time of a listing. `before` is an earlier result for the same folder and `described`, and saves time: of its
+    files that are not described, only the names are read. It is the result itself if nothing changed on a local file
     system. Errors as `Storage.list_dir`.
     """
     folder = storage.local_folder(path) if isinstance(storage, LocalFolders) else None
@@ -100,7 +100,7 @@ def _scan_names(
     for name in names:
         version = _version(f"{folder}/{name}")
         if version is not None:
-            shown = name if name.isascii() or _is_utf8(name) else NOT_UTF8
+            shown = _shown(name)
             yield shown, version if described(shown) else _NOT_READ
 
 
@@ -109,7 +109,7 @@ def _scan(folder: str, described: Callable[[str], bool]) -> Iterator[tuple[str, 
         for entry in entries:
             if not entry.is_file():
                 continue
-            name = entry.name if entry.name.isascii() or _is_utf8(entry.name) else NOT_UTF8
+            name = _shown(entry.name)
             if not described(name):
                 yield name, _NOT_READ
                 continue
@@ -120,9 +120,12 @@ def _scan(folder: str, described: Callable[[str], bool]) -> Iterator[tuple[str, 
             yield name, (status.st_size, status.st_mtime_ns)
 
 
-def _is_utf8(name: str) -> bool:
+def _shown(name: str) -> str:
+    """The name of a file; NOT_UTF8 for one that is not UTF-8."""
+    if name.isascii():
+        return name
     try:
         name.encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        return NOT_UTF8
+    return name

@@ -161,7 +161,7 @@ def _without_completion(listing: Mapping[str, FileVersion], properties: TablePro
     """
     if properties.layout == 1:
         return {}
-    names = [name for name in listing if "_" not in name and not name.endswith(_PENDING)]
+    names = [name for name in listing if _has_no_completion(name)]
     return {name: _completion_by_mtime(listing[name], properties) for name in names}
 
 

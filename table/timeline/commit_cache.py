@@ -80,22 +80,30 @@ class CommitCache:
         table: object,
         timeline: Timeline,
         versions: Mapping[str, FileVersion],
-        read: Callable[[Instant], CommitMetadata],
+        read: Callable[[Instant, FileVersion | None], CommitMetadata],
     ) -> Mapping[str, CommitMetadata]:
         """Requested time -> the commits of this timeline of the table: those that are kept with this same object, else
-        the result of `read` for each, which gets it from this cache or puts it there. It is not called for a commit of
-        the timeline before whose file is unchanged. `versions` are those of the timeline's files by name."""
+        the result of `read` for each, which gets it from this cache or puts it there.
+
+        Commits of the table's previous timeline whose files have the same name and version are used again without
+        `read`, and without making them the most recently used ones. `versions`: those of the timeline's files, by name.
+        """
+        dropped = self._dropped  # first: another thread may evict commits of `before`
         before = self._of_timelines.get(table)
         if before is not None and before.timeline is timeline:
             return before.commits
-        dropped = self._dropped
-        commits: dict[str, CommitMetadata] = {}
+        files: dict[str, tuple[FileVersion | None, CommitMetadata]] = {}
         for item in timeline.completed_writes:
-            known = None if before is None else before.unchanged(item, versions.get(item.file_name))
-            commits[item.requested_time] = read(item) if known is None else known
+            version = versions.get(item.file_name)
+            known = None if before is None or version is None else before.files.get(item.file_name)
+            commit = known[1] if known is not None and known[0] == version else read(item, version)
+            files[item.file_name] = (version, commit)
+        commits: dict[str, CommitMetadata] = {
+            item.requested_time: files[item.file_name][1] for item in timeline.completed_writes
+        }
         with self._lock:
             if dropped == self._dropped:
-                self._of_timelines[table] = _CommitsOfTimeline(timeline, versions, commits)
+                self._of_timelines[table] = _CommitsOfTimeline(timeline, files, commits)
         return commits
 
 
@@ -105,16 +113,10 @@ class _CommitsOfTimeline:
 
     timeline: Timeline
     """The timeline."""
-    versions: Mapping[str, FileVersion]
-    """The versions of its files, by name."""
+    files: Mapping[str, tuple[FileVersion | None, CommitMetadata]]
+    """Name of a completed instant's file -> its version and its commit."""
     commits: Mapping[str, CommitMetadata]
     """Requested time -> commit."""
-
-    def unchanged(self, instant: Instant, version: FileVersion | None) -> CommitMetadata | None:
-        """The commit of a later timeline's instant, if its file had this version already."""
-        if version is None or self.versions.get(instant.file_name) != version:
-            return None
-        return self.commits.get(instant.requested_time)
 
 
 def _weight(commit: CommitMetadata) -> int:

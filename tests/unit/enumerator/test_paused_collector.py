@@ -54,14 +54,18 @@ def test_process_that_is_forked_in_a_pause_collects() -> None:
 
 
 def test_planning_reads_the_state_and_makes_splits_in_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
+    seen: list[str] = []
 
     def discover(*_: object) -> None:
-        seen.append(gc.isenabled())
+        seen.append(f"discover {gc.isenabled()}")
+
+    def planned_splits(*_: object) -> None:
+        seen.append(f"splits {gc.isenabled()}")
         raise KeyError("the plan ends here")
 
     monkeypatch.setattr(plan, "discover", discover)
+    monkeypatch.setattr(plan, "_planned_splits", planned_splits)
     with pytest.raises(KeyError):
         plan._planned(None, "t", None, (), plan.TimeSources())  # type: ignore[arg-type]
-    assert seen == [False]
+    assert seen == ["discover False", "splits False"]
     assert gc.isenabled()

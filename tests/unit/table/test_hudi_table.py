@@ -6,14 +6,17 @@ import json
 import os
 import pathlib
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import ClassVar
+from collections.abc import Hashable, Mapping
+from typing import Any, ClassVar
 
 import pytest
 
 from penstock.proto.errors import CorruptFile, StorageError, TableNotFound
 from penstock.table.hudi_table import HudiTable, open_table
 from penstock.table.metadata.metadata_table import MetadataTable
+from penstock.table.storage.local_listing import FileVersion
+from penstock.table.timeline.commit_cache import CommitCache
+from penstock.table.timeline.commits import CommitMetadata
 from penstock.table.timeline.instants import Instant
 from penstock.table.timeline.services.plans import CompactionGroup
 
@@ -276,6 +279,55 @@ def test_commits_of_a_timeline_follow_its_files(built: Built) -> None:
     assert table.commits_of(table.timeline()) is commits is table.pinned().commits_of(table.timeline())
     built.write("001.commit", _commit("two"), modified_ns=2_000_000_000)  # the same name and size
     assert [commit.schema_json for commit in table.commits_of(table.timeline()).values()] == ["two"]
+    built.write("002.commit", _commit("three"))
+    assert [commit.schema_json for commit in table.commits_of(table.timeline()).values()] == ["two", "three"]
+
+
+def test_a_later_timeline_reads_only_new_files(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    built.write("001.commit", _commit("one"))
+    table = built.table()
+    table.commits_of(table.timeline())
+    built.write("002.commit", _commit("two"))
+    timeline = table.timeline()
+    read, names = HudiTable._commit_of, list[str]()
+
+    def noted(self: HudiTable, item: Instant, version: FileVersion | None) -> CommitMetadata:
+        names.append(item.file_name)
+        return read(self, item, version)
+
+    monkeypatch.setattr(HudiTable, "_commit_of", noted)
+    assert [commit.schema_json for commit in table.commits_of(timeline).values()] == ["one", "two"]
+    assert names == ["002.commit"]
+
+
+def test_the_commit_of_a_time_that_another_action_had_too(built: Built) -> None:
+    """It is read again once the file of the other action is gone."""
+    built.write("001.commit", _commit("one"))
+    built.write("001.replacecommit", json.dumps({**json.loads(_commit("two")), "partitionToReplaceFileIds": {}}))
+    table = built.table()
+    assert [commit.schema_json for commit in table.commits_of(table.timeline()).values()] == ["two"]
+    (built.folder / "001.replacecommit").unlink()
+    assert [commit.schema_json for commit in table.commits_of(table.timeline()).values()] == ["one"]
+
+
+def test_commits_have_the_versions_of_one_listing(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread lists the timeline while commits are read: the content of an older version is not kept under the
+    newer one."""
+    built.write("001.commit", _commit("one"), modified_ns=1_000_000_000)
+    table = built.table()
+    older = table.timeline(), table._listed
+    table.commits_of(older[0])
+    built.write("001.commit", _commit("two"), modified_ns=2_000_000_000)
+    timeline = table.timeline()
+    of_timeline = CommitCache.of_timeline
+
+    def beside_another_thread(*arguments: Any) -> Mapping[str, CommitMetadata]:
+        table._listed = older[1]
+        return of_timeline(*arguments)
+
+    monkeypatch.setattr(CommitCache, "of_timeline", beside_another_thread)
+    assert [commit.schema_json for commit in table.commits_of(timeline).values()] == ["two"]
+    monkeypatch.undo()
     built.write("002.commit", _commit("three"))
     assert [commit.schema_json for commit in table.commits_of(table.timeline()).values()] == ["two", "three"]
 

@@ -40,6 +40,8 @@ def table(tmp_path: pathlib.Path) -> pathlib.Path:
     for name, text in (("2.commit", "abc"), ("1.requested", "x"), ("é.commit", "")):
         (folder / name).write_text(text)
         os.utime(folder / name, ns=(5, 1_000_000_007))
+    (folder / "0.commit").touch()
+    os.utime(folder / "0.commit", ns=(0, 0))
     (folder / "gone").symlink_to(folder / "nothing")
     (folder / "linked").symlink_to(folder / "2.commit")
     return tmp_path / "table"
@@ -50,6 +52,7 @@ def test_local_and_remote_listings_are_equal(table: pathlib.Path) -> None:
     remote = Remote(storage)
     assert isinstance(storage, LocalFolders) and not isinstance(remote, LocalFolders)
     expected = {
+        "0.commit": (0, 0),
         "1.requested": (0, 0),
         "2.commit": (3, 1_000_000_007),
         "linked": (3, 1_000_000_007),
@@ -110,6 +113,16 @@ def lengthen(folder: pathlib.Path) -> None:
     (folder / "2.commit").write_text("abcd")
 
 
+def empty_at_the_epoch(folder: pathlib.Path) -> None:
+    """The version that files have which are not described."""
+    (folder / "2.commit").write_text("")
+    os.utime(folder / "2.commit", ns=(0, 0))
+
+
+def grow_from_the_epoch(folder: pathlib.Path) -> None:
+    (folder / "0.commit").write_text("ab")
+
+
 def touch(folder: pathlib.Path) -> None:
     os.utime(folder / "2.commit", ns=(5, 2_000_000_007))
 
@@ -135,6 +148,8 @@ CHANGES = (
     remove,
     rename,
     lengthen,
+    empty_at_the_epoch,
+    grow_from_the_epoch,
     touch,
     replace_by_folder,
     break_link,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from penstock.proto.model.positions import InstantTime
+from penstock.table.storage.local_listing import FileVersion
 from penstock.table.timeline.active import Timeline
 from penstock.table.timeline.commit_cache import CommitCache, FileIdentity
 from penstock.table.timeline.commits import CommitMetadata
@@ -72,7 +74,7 @@ class _Table:
         }
         return self.cache.of_timeline(self, timeline, versions, self._read)
 
-    def _read(self, instant: Instant) -> CommitMetadata:
+    def _read(self, instant: Instant, version: FileVersion | None) -> CommitMetadata:
         self.reads.append(instant.requested_time)
         return self.cache.put(_identity(instant.file_name), _commit(instant.requested_time))
 
@@ -103,6 +105,27 @@ def test_a_commit_whose_version_is_not_known_is_read() -> None:
     assert table.reads == ["1", "1"]
 
 
+def test_commits_evicted_while_a_timeline_is_looked_up_are_not_kept() -> None:
+    cache, timeline = CommitCache(max_commits=1), _timeline("1")
+    table = _Table(cache)
+    table.commits_of(timeline)
+
+    class EvictsFirst(dict[object, Any]):
+        """Another thread evicts a commit between two steps."""
+
+        def get(self, key: object, default: Any = None) -> Any:
+            known = super().get(key, default)
+            if not len(reads):
+                reads.append("evicted")
+                cache.put(_identity("b"), _commit("1"))
+            return known
+
+    reads: list[str] = []
+    cache._of_timelines = EvictsFirst(cache._of_timelines)  # type: ignore[assignment]
+    table.commits_of(_timeline("1"))
+    assert reads == ["evicted"] and not cache._of_timelines
+
+
 def test_commits_of_a_timeline_are_dropped_when_the_cache_evicts_one() -> None:
     cache, timeline = CommitCache(max_commits=1), _timeline("1")
     table = _Table(cache)
@@ -120,7 +143,7 @@ def test_commits_that_do_not_fit_the_cache_are_not_kept() -> None:
     cache, timeline = CommitCache(max_stats=10), _timeline("1", "2")
     table, reads = _Table(cache), list[str]()
 
-    def read(instant: Instant) -> CommitMetadata:
+    def read(instant: Instant, version: FileVersion | None) -> CommitMetadata:
         reads.append(instant.requested_time)
         return cache.put(_identity(instant.file_name), _commit("1", 11 if instant.requested_time == "2" else 0))
 
