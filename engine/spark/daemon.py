@@ -3,7 +3,7 @@ of a `BrokenPipeError` when Spark ends a task early.
 
 Spark sends the function of a task, and then its input, in two small writes. The JVM holds the second one until the
 first is acknowledged (Nagle's algorithm), and Linux delays the acknowledgement by 40 ms on a socket on which the worker
-has answered before. So each task of a worker that is used again waited 40 ms (PySpark 4.0 to 4.3).
+has answered before. So each task of a worker that is used again waited 40 ms (seen with PySpark 4.3).
 
 PySpark's daemon (4.0 to 4.3) collects garbage after every task of a worker that it uses again, and every collection
 visits the objects of all modules: with PyArrow, Numba and PySpark about 0.1 s. Modules stay, so collections leave them

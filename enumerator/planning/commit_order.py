@@ -72,7 +72,7 @@ def newest_position(
     later = [
         item
         for item in completed_from(timeline, pending_clusterings, start.order_key)
-        if timeline.order_key(item) != start.order_key or Position(timeline.order_key(item)) > start
+        if not start.holds(timeline.order_key(item))
     ]
     if max_commits > 0:
         newest = max(islice(filter(is_data, later), max_commits), key=timeline.order_key, default=None)

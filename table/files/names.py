@@ -88,6 +88,7 @@ def data_file_names(names: Sequence[str]) -> list[tuple[str, BaseName | LogName]
     """The data files among the names, in the same order, with the parts of each as `parse_file_name` returns them. One
     search of all names takes less time than a call for each."""
     text = f"/{'/'.join(names)}/"
+    # names that the search does not parse as `parse_file_name` does: with a '/', of another writer, too long
     if text.count("/") != len(names) + 1 or MARK in text or max(map(len, names), default=0) > _MAX_NAME:
         return [(name, parts) for name in names if (parts := parse_file_name(name)) is not None]
     return [

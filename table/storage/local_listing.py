@@ -60,7 +60,7 @@ def _listed_again(
     mounted object stores do not change it, and a file that is added within one tick of the clock does not either.
     """
     names = set(os.listdir(folder))  # noqa: PTH208  here and below: pathlib takes several times as long
-    gone = [name for name in before if name not in names] if len(before) > len(names.intersection(before)) else []
+    gone = list(before.keys() - names)
     changed: dict[str, FileVersion] = {}
     for name, known in before.items():
         if known is _NOT_READ:  # the object of an earlier result: a described file may have this size and time

@@ -101,7 +101,7 @@ def hold_of(
     if after is not None:
         active = (item for item in timeline.completed_writes if _is_after(timeline, item, after) and is_data(item))
         unread = [(item.requested_time, timeline.order_key(item)) for item in active]
-        unread += [(time, key) for time, key in archived.items() if Position(key) > after]
+        unread += [(time, key) for time, key in archived.items() if not after.holds(key)]
     unread = sorted(set(unread))
     times = [_first_known(instant_ms(key, zone), instant_ms(time, zone)) for time, key in unread]
     oldest_ms = min((time for time in times if time is not None), default=None)
@@ -166,4 +166,4 @@ def _first_known(*times: int | None) -> int | None:
 
 
 def _is_after(timeline: Timeline, item: Instant, position: Position) -> bool:
-    return Position(timeline.order_key(item)) > position
+    return not position.holds(timeline.order_key(item))

@@ -123,7 +123,7 @@ def needed_from(timeline: Timeline, oldest_reader: Position | None, *, reads_arc
     if reads_archived:
         return EVERYTHING
     completed = timeline.completed_writes
-    unread = [item for item in completed if Position(timeline.order_key(item)) > oldest_reader]
+    unread = [item for item in completed if not oldest_reader.holds(timeline.order_key(item))]
     if not unread:
         return ""
     needed = _not_after_pending(completed, unread[0], timeline)

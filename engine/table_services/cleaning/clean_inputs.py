@@ -70,7 +70,7 @@ def reads_archived_writes(table: HudiTable, timeline: Timeline, reader: Position
     """Whether the reader at this position has not read all archived writes of a pinned table."""
     if reader is None:
         return False
-    return any(Position(key) > reader for key in archived_writes(table, timeline).values())
+    return any(not reader.holds(key) for key in archived_writes(table, timeline).values())
 
 
 def archived_writes(table: HudiTable, timeline: Timeline) -> Mapping[InstantTime, InstantTime]:

@@ -180,7 +180,7 @@ def _unread_archived(
     if oldest is None:
         return {}
     archived = archived_writes(table, timeline)
-    unread = {time: key for time, key in archived.items() if Position(key) > oldest}
+    unread = {time: key for time, key in archived.items() if not oldest.holds(key)}
     commits = table.archive().commits if unread else {}
     return {time: key for time, key in unread.items() if time not in commits or _has_rows(commits[time])}
 
