@@ -1,10 +1,14 @@
-"""The command `penstock-python`: a Python for Spark's processes that uses compiled PySpark modules.
+"""The command `penstock-python`: a Python for Spark's processes that starts faster.
 
 Use it as `PYSPARK_PYTHON=penstock-python`. Spark starts a Python daemon for each kind of process of a query (four for
-a first read), and puts its archive `pyspark.zip` before the installed package on the import path. The archive contains
-only sources, so every daemon compiles PySpark again. This command removes the archive from the path if a package of the
-same version is installed. It also starts `penstock.engine.spark.daemon` in place of PySpark's daemon. Otherwise it
-changes nothing.
+a first read), and puts archives on the import path of each:
+
+* `pyspark.zip`, before the installed package. It contains only sources, so every daemon compiles PySpark again. This
+  command removes it if a package of the same version is installed.
+* its jar `spark-core`, which contains no Python modules. Every process reads the names of its 6,000 classes twice,
+  because every worker invalidates the caches of imports. This command removes it.
+
+It also runs `penstock.engine.spark.daemon` in place of PySpark's daemon. Otherwise it changes nothing.
 
 It runs before every daemon, so this module must not import `penstock` or `pyspark`.
 """
@@ -15,11 +19,9 @@ import os
 import pathlib
 import sys
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import Final
 
 PACKAGES: Final = ("pyspark", "py4j")
-DAEMONS: Final = {"pyspark.daemon": "penstock.engine.spark.daemon"}
-"""The daemon that is started in place of Spark's."""
 
 
 def command() -> str:
@@ -29,8 +31,18 @@ def command() -> str:
 
 
 def without_archives(path: Sequence[str]) -> list[str]:
-    """`path` without the archives of PySpark and Py4J whose version a folder of the path also contains."""
-    return [entry for entry in path if not any(_is_elsewhere(package, entry, path) for package in PACKAGES)]
+    """`path` without Spark's own jar, and without the archives of PySpark and Py4J whose version a folder of the path
+    also contains."""
+    return [
+        entry
+        for entry in path
+        if not _is_jar_of_spark(entry) and not any(_is_elsewhere(package, entry, path) for package in PACKAGES)
+    ]
+
+
+def _is_jar_of_spark(entry: str) -> bool:
+    name = pathlib.PurePath(entry).name
+    return name.startswith("spark-core_") and name.endswith(".jar")
 
 
 def _is_elsewhere(package: str, archive: str, path: Sequence[str]) -> bool:
@@ -58,19 +70,29 @@ def _installed_version(package: str, folder: str) -> bytes | None:
         return None
 
 
-def daemon_arguments(arguments: Sequence[str]) -> list[str]:
-    """The arguments of Python, in which `-m pyspark.daemon` names the daemon of Penstock."""
-    match list(arguments):
-        case ["-m", module, *rest]:
-            return ["-m", DAEMONS.get(module, module), *rest]
-        case others:
-            return others
+def _run_daemon(arguments: list[str], path: list[str]) -> None:
+    """Runs Penstock's daemon in this process, which is then as if Python had started it with `-m` and this `path`.
+    Another start of Python would take as long as the daemon's own modules."""
+    for archive in set(sys.path).difference(path):
+        sys.path_importer_cache.pop(archive, None)  # it would be read again when caches of imports are invalidated
+    sys.path[:] = path
+    if not sys.flags.safe_path:
+        sys.path[0] = str(pathlib.Path.cwd())  # instead of the folder of this command
+    sys.argv[:] = arguments
+    from penstock.engine.spark import daemon  # late, because it imports pyspark
+
+    daemon.main()
 
 
-def main() -> NoReturn:
-    """Replaces this process with Python: the arguments of `daemon_arguments`, and the same environment without those
-    archives."""
-    archives = set(sys.path).difference(without_archives(sys.path))
+def main() -> None:
+    """Becomes Python with the given arguments: PySpark's daemon runs as Penstock's in this process, which Python
+    replaces for anything else. The environment is the same without those archives."""
+    path = without_archives(sys.path)
+    archives = set(sys.path).difference(path)
     entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    path = os.pathsep.join(entry for entry in entries if entry not in archives)
-    os.execve(sys.executable, [sys.executable, *daemon_arguments(sys.argv[1:])], {**os.environ, "PYTHONPATH": path})
+    os.environ["PYTHONPATH"] = os.pathsep.join(entry for entry in entries if entry not in archives)
+    match sys.argv[1:]:
+        case ["-m", "pyspark.daemon", *_] as arguments:
+            _run_daemon(arguments[1:], path)
+        case arguments:
+            os.execv(sys.executable, [sys.executable, *arguments])

@@ -26,8 +26,8 @@ MEASURED_S: Final = 240.0
 RSS_BYTES_A_MINUTE: Final = 1_000_000
 SPARKS: Final = "▁▂▃▄▅▆▇█"
 PLANNER: Final = "python_streaming_source_runner"
-DAEMONS: Final = ("pyspark.daemon", "penstock.engine.spark.daemon")
-"""The modules that start Spark's Python workers: Spark's own, and that of `penstock-python`."""
+DAEMON: Final = "pyspark.daemon"
+"""The module that starts Spark's Python workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,4 +181,4 @@ def _kind(process: psutil.Process, driver: int) -> str:
 
 
 def _is_daemon(arguments: list[str]) -> bool:
-    return any(module in arguments for module in DAEMONS)
+    return DAEMON in arguments

@@ -1,4 +1,4 @@
-"""An installed PySpark of the same version replaces PySpark's archive, and nothing else does. Its daemon."""
+"""An installed PySpark of the same version replaces PySpark's archive, and Spark's jar is left out. The daemon."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import gc
 import json
 import pathlib
 import re
+import shutil
 import socket
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import psutil
 import pyspark
 import pytest
 
 from penstock.engine.spark import daemon
-from penstock.engine.spark.interpreter import daemon_arguments, without_archives
+from penstock.engine.spark.interpreter import without_archives
 
 PENSTOCK_PYTHON = str(pathlib.Path(sys.executable).with_name("penstock-python"))
 OTHERS = ["", "/nowhere", "/nowhere.zip"]
@@ -49,6 +51,12 @@ def test_archive_stays_without_an_installed_package(tmp_path: pathlib.Path, vers
     if version is not None:
         path.append(installed(tmp_path / "site", "pyspark", version))
     assert without_archives(path) == path
+
+
+def test_only_the_jar_of_spark_itself_is_left_out() -> None:
+    """Other jars may contain Python modules, as Delta's do."""
+    others = ["/spark/jars/delta-core_2.13-4.0.jar", "/spark-core_2.13-4.3.0.jar/folder", "/my/spark-core.zip"]
+    assert without_archives([*others, "/spark/jars/spark-core_2.13-4.3.0.jar"]) == others
 
 
 def test_paths_that_are_no_archive_stay(tmp_path: pathlib.Path) -> None:
@@ -91,19 +99,16 @@ def test_exit_code_is_that_of_python() -> None:
     assert ended.returncode == 7
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (["-m", "pyspark.daemon", "pyspark.worker"], ["-m", "penstock.engine.spark.daemon", "pyspark.worker"]),
-        (["-m", "mine.daemon", "pyspark.worker"], ["-m", "mine.daemon", "pyspark.worker"]),
-        (["-m", "pyspark.worker", "pyspark.daemon"], ["-m", "pyspark.worker", "pyspark.daemon"]),
-        (["-c", "-m", "pyspark.daemon"], ["-c", "-m", "pyspark.daemon"]),
-        (["-m"], ["-m"]),
-        ([], []),
-    ],
-)
-def test_only_sparks_own_daemon_is_replaced(given: list[str], expected: list[str]) -> None:
-    assert daemon_arguments(given) == expected
+def test_another_daemon_is_run_as_it_is(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "mine.py").write_text("import sys; print(__name__, *sys.argv[1:], 'pyspark' in sys.modules)")
+    started = subprocess.run(
+        [PENSTOCK_PYTHON, "-m", "mine", "-m", "pyspark.daemon"],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert started.stdout == b"__main__ -m pyspark.daemon False\n"
 
 
 @pytest.fixture(autouse=True)
@@ -192,7 +197,7 @@ def test_a_socket_without_acknowledgements_is_used_as_it_is(monkeypatch: pytest.
         assert daemon.worker(ours, True) == 3
 
 
-WORKER = """
+ENDLESS_WORKER = """
 import sys
 from pyspark.util import handle_worker_exception
 
@@ -206,38 +211,135 @@ def main(infile, outfile):
         sys.exit(-1)
 """
 """A worker that writes without end, and ends as PySpark's workers do after an error."""
+DESCRIBING_WORKER = """
+import importlib, json, os, sys
+
+def main(infile, outfile):
+    infile.read(1)
+    importlib.invalidate_caches()
+    about = [sys.path, sys.argv[1:], sys.executable, os.environ["PYTHONPATH"], hash("text"), os.getcwd()]
+    about.append([path for path in sys.path_importer_cache if path.endswith((".jar", ".zip"))])
+    outfile.write(json.dumps(about).ljust(1 << 16).encode())
+    outfile.flush()
+"""
 
 
-def daemon_log(python: str, folder: pathlib.Path) -> str:
-    """The stderr of a daemon that `python` runs as Spark does, when Spark closes the socket of a worker that writes."""
-    (folder / "pyspark_test_worker.py").write_text(WORKER)
-    environment = {"PYTHON_WORKER_FACTORY_SECRET": "secret", "PYTHONPATH": str(folder)}
+USING_WORKER = """
+import sys
+
+def main(infile, outfile):
+    has_modules = "penstock.engine.spark.task.read" in sys.modules
+    if infile.read(1) == b"+":
+        sys.path.append("added")
+        import penstock.engine.spark.task.read
+    if has_modules:
+        import pyarrow.dataset, pyarrow.parquet
+        pyarrow.parquet.write_table(pyarrow.table({"n": range(100_000)}), "file", row_group_size=1_000)
+        assert pyarrow.dataset.dataset("file").to_table(use_threads=True).num_rows == 100_000
+    outfile.write(str(has_modules).ljust(1 << 16).encode())
+    outfile.flush()
+"""
+"""Tells whether the process had the modules of a task when it started; uses them for the request `+`. Modules of the
+daemon work, with threads."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A daemon that ended, after its workers."""
+
+    answers: list[bytes]
+    """The first 64 KiB that each worker wrote."""
+    log: str
+    """The daemon's stderr."""
+
+
+def ended(
+    python: str,
+    folder: pathlib.Path,
+    worker: str,
+    environment: Mapping[str, str] | None = None,
+    requests: Sequence[bytes] = (b"1",),
+) -> Ended:
+    """Runs a daemon as Spark does, with `worker`, the source of a module, in a new process for each request. Spark
+    closes its socket after 64 KiB of the answer. The import path begins with `folder`."""
+    (folder / "pyspark_test_worker.py").write_text(worker)
+    given = {"PYTHON_WORKER_FACTORY_SECRET": "secret", "PYTHONPATH": str(folder)}
     with subprocess.Popen(
         [python, "-m", "pyspark.daemon", "pyspark_test_worker"],
-        env={**environment, "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "1"},
+        env={**given, "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "1", **(environment or {})},
+        cwd=folder,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
         assert process.stdin and process.stdout and process.stderr
         port = int.from_bytes(process.stdout.read(4), "big")
-        with socket.create_connection(("127.0.0.1", port), 60) as connection, connection.makefile("rb") as answers:
-            worker = int.from_bytes(answers.read(4), "big")
-            connection.sendall(len(b"secret").to_bytes(4, "big") + b"secret")
-            assert answers.read(6) == len(b"ok").to_bytes(4, "big") + b"ok"
-            connection.sendall(b"1")
-            assert answers.read(1 << 16) == bytes(1 << 16)
-        psutil.wait_procs([psutil.Process(worker)] if psutil.pid_exists(worker) else [], timeout=60)
+        answers = [answer(port, request) for request in requests]
         process.stdin.close()
-        return process.stderr.read().decode()
+        return Ended(answers, process.stderr.read().decode())
+
+
+def answer(port: int, request: bytes) -> bytes:
+    """The first 64 KiB of the answer of a new worker, which has ended."""
+    with socket.create_connection(("127.0.0.1", port), 60) as connection, connection.makefile("rb") as received:
+        worker_pid = int.from_bytes(received.read(4), "big")
+        connection.sendall(len(b"secret").to_bytes(4, "big") + b"secret")
+        assert received.read(6) == len(b"ok").to_bytes(4, "big") + b"ok"
+        connection.sendall(request)
+        result = received.read(1 << 16)
+    psutil.wait_procs([psutil.Process(worker_pid)] if psutil.pid_exists(worker_pid) else [], timeout=60)
+    return result
 
 
 def test_daemon_prints_nothing_when_spark_ends_a_task_early(tmp_path: pathlib.Path) -> None:
-    assert daemon_log(PENSTOCK_PYTHON, tmp_path) == ""
+    assert ended(PENSTOCK_PYTHON, tmp_path, ENDLESS_WORKER) == Ended([bytes(1 << 16)], "")
 
 
 def test_pysparks_own_daemon_prints_a_traceback_then(tmp_path: pathlib.Path) -> None:
     """The reason for the daemon of Penstock."""
-    log = daemon_log(sys.executable, tmp_path)
+    log = ended(sys.executable, tmp_path, ENDLESS_WORKER).log
     assert log.startswith("Traceback (most recent call last):\n")
     assert re.search(r"    outfile.flush\(\)\n(BrokenPipe|ConnectionReset)Error: .*\n\Z", log)
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"), [("---", [False] * 3), ("+--", [False, True, True]), ("-+-", [False, False, True])]
+)
+def test_processes_have_the_modules_that_an_earlier_task_used(
+    tmp_path: pathlib.Path, requests: str, expected: list[bool]
+) -> None:
+    given = ended(PENSTOCK_PYTHON, tmp_path, USING_WORKER, requests=[request.encode() for request in requests])
+    assert [answer.split() for answer in given.answers] == [[str(has).encode()] for has in expected], given.log
+    assert given.log == ""
+
+
+@pytest.mark.parametrize(("name", "has"), [("numpy.py", False), ("penstock/__init__.py", False), ("other.py", True)])
+def test_modules_of_an_application_are_not_replaced(tmp_path: pathlib.Path, name: str, has: bool) -> None:
+    """The daemon would import another module of that name than the tasks."""
+    (tmp_path / "added" / name).parent.mkdir(parents=True)
+    (tmp_path / "added" / name).touch()
+    given = ended(PENSTOCK_PYTHON, tmp_path, USING_WORKER, requests=[b"+", b"-"])
+    assert [answer.split() for answer in given.answers] == [[b"False"], [str(has).encode()]], given.log
+
+
+@pytest.mark.parametrize("safe", [{}, {"PYTHONSAFEPATH": "1"}])
+def test_workers_have_the_path_of_pysparks_own_daemon_without_the_jar(
+    tmp_path: pathlib.Path, safe: dict[str, str]
+) -> None:
+    jar, other = str(tmp_path / "spark-core_2.13-4.3.0.jar"), archive(tmp_path, "other", "1")
+    shutil.copyfile(other, jar)
+    environment = {**safe, "PYTHONHASHSEED": "0", "PYTHONPATH": f"{jar}:{other}:{tmp_path}"}
+    expected, given = (
+        json.loads(ended(python, tmp_path, DESCRIBING_WORKER, environment).answers[0])
+        for python in (sys.executable, PENSTOCK_PYTHON)
+    )
+    assert jar in expected[0] and jar in expected[-1], "Python reads the jar if it is on the path"
+    assert given == [without(jar, about) if isinstance(about, list) else about for about in expected[:3]] + [
+        f"{other}:{tmp_path}",
+        *expected[4:6],
+        without(jar, expected[-1]),
+    ]
+
+
+def without(jar: str, path: list[str]) -> list[str]:
+    return [entry for entry in path if entry != jar]
