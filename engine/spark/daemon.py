@@ -9,8 +9,8 @@ has answered before. So each task of a worker that is used again waited 40 ms (s
 `limit`, `take`, `first` and `show` end the process of their task, and the next query starts another one, which imports
 Penstock, PyArrow and NumPy for 0.4 s. So the daemon imports them as soon as a task has used them: the processes that it
 starts then have them, and share their memory. PySpark's daemon imports nothing that may start threads, because a new
-process has only the thread that forks. NumPy (OpenBLAS) and PyArrow (jemalloc) start one thread each, and both prepare
-for a fork. PyArrow's other threads start with the first read, and the daemon reads nothing.
+process has only the thread that forks. NumPy (OpenBLAS) and PyArrow (jemalloc) start threads, and both prepare for a
+fork. PyArrow's other threads start with the first read, and the daemon reads nothing.
 
 PySpark's daemon (4.0 to 4.3) collects garbage after every task of a worker that it uses again, and every collection
 visits the objects of all modules: with PyArrow, Numba and PySpark about 0.1 s. Modules stay, so collections leave them
@@ -39,7 +39,8 @@ TASK: Final = "penstock.engine.spark.task.read"
 """The module that reads the rows of a task."""
 TASK_MODULES: Final = ("pyspark.worker", "pyspark.sql.worker.plan_data_source_read", TASK)
 """What a process of a task imports; these modules import the others."""
-PACKAGES: Final = ("penstock", "pyarrow", "numpy", "pyspark")
+PACKAGES: Final = ("penstock", "pyspark", "py4j", "pyarrow", "numpy", "google")
+"""The packages that these modules are part of or import; `google` is that of protobuf."""
 
 _worker = daemon.worker
 
@@ -62,13 +63,15 @@ _loaded_modules = LoadedModules()
 
 
 class TaskModules:
-    """The modules of Penstock's tasks in the daemon, which imports them once a task has used them. The import path is
-    that of the daemon."""
+    """The modules of Penstock's tasks, which the daemon imports once a task has used them. They are those of the
+    daemon's import path at its start."""
 
     def __init__(self) -> None:
         self._is_used = mmap.mmap(-1, 1)  # shared with the processes that are started later
         self._is_imported = False
         self._path = frozenset(sys.path)
+        self._daemon = os.getpid()
+        self._is_address_space_limited = int(os.environ.get("PYSPARK_EXECUTOR_MEMORY_MB", "-1")) > 0
 
     def note_use(self) -> None:
         """In the process of a task: tells the daemon that it used the modules. Not if files that the application added
@@ -78,13 +81,19 @@ class TaskModules:
             self._is_used[0] = 1
 
     def import_used(self) -> None:
-        """In the daemon, before it starts a process: imports the modules if a task used them, at most once."""
-        if self._is_used[0] and not self._is_imported:
-            self._is_imported = True
+        """In the daemon, before it starts a process: imports the modules if a task used them, at most once. Not if the
+        address space of its processes is limited (`spark.executor.pyspark.memory`), of which they take 0.3 GB, also in
+        the processes of other functions. A process of a task that forks itself calls this without effect."""
+        if not self._is_used[0] or self._is_imported or self._is_address_space_limited or os.getpid() != self._daemon:
+            return
+        self._is_imported = True
+        try:
             for name in TASK_MODULES:
                 importlib.import_module(name)
-            gc.collect()
-            gc.freeze()  # pages that a collection does not write stay shared
+        except SystemExit:  # PySpark's handler of SIGTERM raises it, and Python ignores errors before a fork
+            os._exit(1)
+        gc.collect()
+        gc.freeze()  # pages that no collection writes to stay shared
 
 
 _task_modules = TaskModules()

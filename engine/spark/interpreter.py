@@ -10,7 +10,8 @@ a first read), and puts archives on the import path of each:
 
 It also runs `penstock.engine.spark.daemon` in place of PySpark's daemon. Otherwise it changes nothing.
 
-It runs before every daemon, so this module must not import `penstock` or `pyspark`.
+Every Python process of Spark starts with this module, so it imports little, and `penstock` and `pyspark` only where it
+runs the daemon.
 """
 
 from __future__ import annotations
@@ -71,22 +72,30 @@ def _installed_version(package: str, folder: str) -> bytes | None:
 
 
 def _run_daemon(arguments: list[str], path: list[str]) -> None:
-    """Runs Penstock's daemon in this process, which is then as if Python had started it with `-m` and this `path`.
-    Another start of Python would take as long as the daemon's own modules."""
+    """Runs Penstock's daemon in this process, with this `path`. Its first entry and the arguments are as `python -m`
+    sets them. Another start of Python would take as long as the daemon's own modules."""
     for archive in set(sys.path).difference(path):
         sys.path_importer_cache.pop(archive, None)  # it would be read again when caches of imports are invalidated
     sys.path[:] = path
     if not sys.flags.safe_path:
-        sys.path[0] = str(pathlib.Path.cwd())  # instead of the folder of this command
+        sys.path[:1] = _working_folder()  # instead of the folder of this command
     sys.argv[:] = arguments
     from penstock.engine.spark import daemon  # late, because it imports pyspark
 
     daemon.main()
 
 
+def _working_folder() -> list[str]:
+    """The working folder, unless it was deleted."""
+    try:
+        return [str(pathlib.Path.cwd())]
+    except OSError:
+        return []
+
+
 def main() -> None:
-    """Becomes Python with the given arguments: PySpark's daemon runs as Penstock's in this process, which Python
-    replaces for anything else. The environment is the same without those archives."""
+    """Runs Penstock's daemon in this process if the arguments name PySpark's. Otherwise replaces this process with
+    Python. The environment is the same without those archives."""
     path = without_archives(sys.path)
     archives = set(sys.path).difference(path)
     entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)

@@ -120,7 +120,7 @@ class Stream:
 
     def check_attempts(self, *, executors: int) -> None:
         """The slot was read more than once, on so many executors, and each attempt got the same bytes; it was one of
-        two. The daemon of `penstock.engine.spark.daemon` started their processes."""
+        two. `penstock-python` started their processes."""
         assert self.attempts(1)
         notes = self.attempts(0)
         assert len(notes) > 1
