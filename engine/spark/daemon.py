@@ -82,7 +82,7 @@ class TaskModules:
 
     def import_used(self) -> None:
         """In the daemon, before it starts a process: imports the modules if a task used them, at most once. Not if the
-        address space of its processes is limited (`spark.executor.pyspark.memory`), of which they take 0.3 GB, also in
+        address space of its processes is limited (spark.executor.pyspark.memory), of which they take 0.3 GB, also in
         the processes of other functions. A process of a task that forks itself calls this without effect."""
         if not self._is_used[0] or self._is_imported or self._is_address_space_limited or os.getpid() != self._daemon:
             return

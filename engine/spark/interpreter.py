@@ -5,8 +5,9 @@ a first read), and puts archives on the import path of each:
 
 * `pyspark.zip`, before the installed package. It contains only sources, so every daemon compiles PySpark again. This
   command removes it if a package of the same version is installed.
-* its jar `spark-core`, which contains no Python modules. Every process reads the names of its 6,000 classes twice,
-  because every worker invalidates the caches of imports. This command removes it.
+* its jar `spark-core`, which contains no Python modules. Every process reads the names of its 6,000 classes when it
+  starts, and again when PySpark invalidates the caches of imports: before its first task, in Spark 4.0 before each.
+  This command removes it.
 
 It also runs `penstock.engine.spark.daemon` in place of PySpark's daemon. Otherwise it changes nothing.
 
