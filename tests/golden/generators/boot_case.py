@@ -1,7 +1,7 @@
 """A bootstrapped table: its source files, its bootstrap and its writes."""
 import glob, json, os, shutil
-import gen_B
-from gen_B import Case, frame, instants
+import hudi_case
+from hudi_case import Case, frame, instants
 
 MOR, COW = "MERGE_ON_READ", "COPY_ON_WRITE"
 SELECTORS = "org.apache.hudi.client.bootstrap.selector."
@@ -61,7 +61,7 @@ class BootCase(Case):
 
     def done(self, cdc=False):
         self.standard()
-        ts = [i for i in instants(self.base) if i[2] in gen_B.DATA]
+        ts = [i for i in instants(self.base) if i[2] in hudi_case.DATA]
         for n, i in enumerate(ts): self.ask("time_travel_%d" % (n + 1), "time_travel", as_of=i[0], note="%s %s" % (i[0], i[2]))
         if cdc: self.standard(inc=False, cdc=True); self.queries = list({q["id"]: q for q in self.queries}.values())
         for q in self.queries:

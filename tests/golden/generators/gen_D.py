@@ -11,8 +11,8 @@ PySpark 3.5 and a JDK 11 or 17. The Java client runs in Spark's JVM, on the clas
 of the Spark bundle of the same release.
 """
 import argparse, glob, json, os, re, subprocess, time, traceback, zipfile
-import gen_B
-from gen_B import Case, cause, instants, log, session
+import hudi_case
+from hudi_case import Case, cause, instants, log, session
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MOR, COW = "MERGE_ON_READ", "COPY_ON_WRITE"
@@ -51,7 +51,7 @@ def java(env, name, kind, version, steps, what, table=(), options=CHANGELOG, cdc
         c.run(version, steps, table, options)
         if then: then(c)
         c.standard(per=not any(step in ("archive", "clean") for step in steps))
-        for n, i in enumerate([i for i in instants(c.base) if i[2] in gen_B.DATA]):
+        for n, i in enumerate([i for i in instants(c.base) if i[2] in hudi_case.DATA]):
             c.ask("time_travel_%d" % (n + 1), "time_travel", as_of=i[0], note="%s %s" % (i[0], i[2]))
         if cdc: c.standard(inc=False, cdc=True); c.queries = list({q["id"]: q for q in c.queries}.values())
         c.finish()
@@ -90,10 +90,10 @@ def evolved(env, kind, version):
         c.write("upsert", None, text="v long, w string: b anew, c", df=say("SELECT id, ts, v, p, nullif(w, '') w FROM VALUES ('b',3L,20L,'x','B'),('c',3L,3L,'x','C') AS t(id,ts,v,p,w)"))
         c.write("upsert", None, text="a again", df=say("SELECT id, ts, v, p, nullif(w, '') w FROM VALUES ('a',4L,100L,'x','A') AS t(id,ts,v,p,w)"))
         c.standard()
-        pos = sorted(i[1] or i[0] for i in instants(c.base) if i[2] in gen_B.DATA)
+        pos = sorted(i[1] or i[0] for i in instants(c.base) if i[2] in hudi_case.DATA)
         c.ask("inc_use_end", "incremental", "000", pos[1], options={"hoodie.datasource.read.schema.use.end.instanttime": "true"},
               bounds=c.queries[1]["bounds"], note="the schema of the range's end, by option")
-        for n, i in enumerate([i for i in instants(c.base) if i[2] in gen_B.DATA]):
+        for n, i in enumerate([i for i in instants(c.base) if i[2] in hudi_case.DATA]):
             c.ask("time_travel_%d" % (n + 1), "time_travel", as_of=i[0], note="%s %s" % (i[0], i[2]))
         c.finish()
     return name, make
@@ -178,7 +178,7 @@ def main():
     jars = ":".join([a.java_client, a.jar, os.path.join(os.path.dirname(pyspark.__file__), "jars", "*")])
     subprocess.run(["javac", "-nowarn", "-d", classes, "-cp", jars, os.path.join(HERE, "WriteChangelog.java")], check=True)
     os.environ["PYSPARK_SUBMIT_ARGS"] = "--driver-class-path %s pyspark-shell" % ":".join((classes, a.java_client, a.jar))
-    env = gen_B.Env(a, session(a.jar), None)
+    env = hudi_case.Env(a, session(a.jar), None)
     asked = [re.compile(x) for x in a.cases.split(",") if x]
     for name, make in cases(env):
         if asked and not any(x.search(name) for x in asked): continue

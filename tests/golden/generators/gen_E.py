@@ -10,10 +10,10 @@ generator. The source files stay beside the table in WORK/<case>.source and are 
 `--cases` (regular expressions, separated by commas) and the layout of WORK and OUT are those of gen_B.py.
 """
 import argparse, glob, json, os, random, re, time, traceback, zipfile
-import gen_B, random_histories
+import hudi_case, random_histories
 from boot_case import BootCase, COW, FULL, METADATA, MIXED, MOR, NONPART, R
 from bootstrap_paths import formatted_cases, orc_cases, path_cases, with_key_generator
-from gen_B import Env, canon, cause, instants, log, run_query, save_frag, session
+from hudi_case import Env, canon, cause, instants, log, run_query, save_frag, session
 from gen_H import without_losers
 
 
@@ -106,7 +106,7 @@ def archived(env, v, kind):
         if kind == MOR and n % 2 == 0: c.compact()
     c.ask("snapshot", "snapshot")
     if kind == MOR: c.ask("read_optimized", "read_optimized")
-    last = [i for i in instants(c.base) if i[2] in gen_B.DATA][-1]
+    last = [i for i in instants(c.base) if i[2] in hudi_case.DATA][-1]
     c.ask("time_travel_1", "time_travel", as_of=last[0])
     c.finish()
 
@@ -182,7 +182,7 @@ def ranges_without_losers(env, d, queries):
     """`full` of the ranges that this release answered."""
     asked = [dict(q, hudi=env.hudi) for q in queries]
     part = dict(d, hudi=env.hudi, queries=asked)
-    gen_B.full_slice(env, part)
+    hudi_case.full_slice(env, part)
     without_losers(env, part)
     for q, answered in zip(queries, asked): q.update({k: v for k, v in answered.items() if k.startswith("full")})
 
@@ -207,9 +207,9 @@ def histories(env):
 
 
 def full_ranges(env, d):
-    """gen_B.full_slice, except where the snapshot has other columns than the range: it has the schema of its instant."""
+    """hudi_case.full_slice, except where the snapshot has other columns than the range: it has the schema of its instant."""
     import pyarrow.parquet as pq
-    gen_B.full_slice(env, d)
+    hudi_case.full_slice(env, d)
     for q in d["queries"]:
         own = [pq.read_schema(os.path.join(env.out, q[k])).names for k in ("full", "expected") if q.get(k)]
         if len(own) == 2 and own[0] != own[1]:
@@ -219,7 +219,7 @@ def full_ranges(env, d):
 
 
 def reread(env, ok):
-    """Of tables that this release wrote: the rows of ranges by the rule of `full` (gen_B.full_slice). Of others: rows
+    """Of tables that this release wrote: the rows of ranges by the rule of `full` (hudi_case.full_slice). Of others: rows
     that differ become an entry `<id>__r<release>` each."""
     for fr in sorted(glob.glob(os.path.join(env.out, "frag", "*.json"))):
         d = json.load(open(fr))

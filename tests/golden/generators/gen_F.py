@@ -8,8 +8,8 @@ read-optimized) only without Spark's vectorized ORC reader, so the session has i
 A table of a JVM in another zone needs a process of its own (`--cases`), because Hudi waits until its instants are later than all before.
 """
 import argparse, json, os, re, time, traceback
-import gen_B, gen_D, random_histories
-from gen_B import Case, cause, instants, log, session
+import gen_D, hudi_case, random_histories
+from hudi_case import Case, cause, instants, log, session
 
 MOR, COW = "MERGE_ON_READ", "COPY_ON_WRITE"
 AVRO = "org.apache.hudi.common.model.HoodieAvroRecordMerger"
@@ -69,7 +69,7 @@ def life(env, kind, version, name, what, options):
         c.write("upsert", None, text="v long, w string: upsert %s" % LAST,
                 df=rows(env, LAST).withColumn("v", functions.col("v").cast("long")).withColumn("w", functions.expr("nullif(concat('w', id), '')")))
         c.standard()
-        for n, i in enumerate([i for i in instants(c.base) if i[2] in gen_B.DATA]):
+        for n, i in enumerate([i for i in instants(c.base) if i[2] in hudi_case.DATA]):
             c.ask("time_travel_%d" % (n + 1), "time_travel", as_of=i[0], note="%s %s" % (i[0], i[2]))
         c.finish()
     return f"F_{name}_v{version}", make
@@ -98,7 +98,7 @@ def histories(env):
             gen_H.asked(c)
             if kind == MOR:
                 d = json.load(open(os.path.join(env.out, "frag", name + ".json")))
-                gen_B.full_slice(env, d)
+                hudi_case.full_slice(env, d)
                 gen_H.without_losers(env, d)
         yield name, make
 
@@ -115,9 +115,9 @@ class ZoneCase(Case):
         d = json.load(open(os.path.join(self.env.out, "frag", self.name + ".json")))
         in_zone(self.env, "UTC")
         for q in [dict(q) for q in self.queries if q["id"] in ("snapshot", "inc_all", "read_optimized")]:
-            q = gen_B.run_query(self.env, self.base, self.name, {**q, "note": UTC_NOTE}, "__utc")
+            q = hudi_case.run_query(self.env, self.base, self.name, {**q, "note": UTC_NOTE}, "__utc")
             d["queries"].append({**q, "id": q["id"] + "__utc"})
-        gen_B.save_frag(self.env, d)
+        hudi_case.save_frag(self.env, d)
 
 
 def zoned(env, names, version=1):
@@ -217,7 +217,7 @@ def main():
     spark = session(a.jar)
     spark.sql("set spark.sql.orc.enableVectorizedReader=false")
     spark.sql("set spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED")  # of the expected rows
-    env = gen_B.Env(a, spark, None)
+    env = hudi_case.Env(a, spark, None)
     asked = [re.compile(x) for x in a.cases.split(",") if x]
     for name, make in cases(env):
         if asked and not any(x.search(name) for x in asked): continue

@@ -9,8 +9,8 @@ ones on the class path, but the two of lance-spark after Hudi's bundle: both hav
 `--cases` and the layout of WORK and OUT are those of gen_B.py.
 """
 import argparse, glob, json, os, re, time, traceback
-import gen_B, gen_D, random_histories
-from gen_B import Case, cause, instants, log, session
+import gen_D, hudi_case, random_histories
+from hudi_case import Case, cause, instants, log, session
 from gen_F import FIRST, LAST, SECOND, THIRD
 
 MOR, COW = "MERGE_ON_READ", "COPY_ON_WRITE"
@@ -47,7 +47,7 @@ def vectors(env, values):
 
 
 def asked(c):
-    for n, i in enumerate([i for i in instants(c.base) if i[2] in gen_B.DATA]):
+    for n, i in enumerate([i for i in instants(c.base) if i[2] in hudi_case.DATA]):
         c.ask("time_travel_%d" % (n + 1), "time_travel", as_of=i[0], note="%s %s" % (i[0], i[2]))
     c.finish()
 
@@ -113,7 +113,7 @@ def later(env, values, changes, data=rows):
 
 
 def without_losers(env, d):
-    """Ranges in which Hudi also returns rows that lost the merge (not in `gen_B.full_slice`): `full` is the range without
+    """Ranges in which Hudi also returns rows that lost the merge (not in `hudi_case.full_slice`): `full` is the range without
     them, because the snapshot has fewer columns than the range if columns are added later."""
     import pyarrow.parquet as pq
     row = lambda r: (r["_hoodie_commit_time"], r["_hoodie_partition_path"], r["_hoodie_record_key"])
@@ -126,7 +126,7 @@ def without_losers(env, d):
         if sum(kept) != len(winners): raise AssertionError((d["name"], q["id"], "the range lacks rows"))
         if all(kept): os.remove(full); q.pop("full"); q.pop("full_rows")
         else: pq.write_table(range_.filter(kept), full)
-    gen_B.save_frag(env, d)
+    hudi_case.save_frag(env, d)
 
 
 def histories(env):
@@ -144,7 +144,7 @@ def histories(env):
             asked(c)
             if kind == MOR:
                 d = json.load(open(os.path.join(env.out, "frag", name + ".json")))
-                gen_B.full_slice(env, d)
+                hudi_case.full_slice(env, d)
                 without_losers(env, d)
         yield name, make
 
@@ -161,7 +161,7 @@ def main():
     jars = sorted(glob.glob(os.path.join(os.path.abspath(a.lance), "*.jar")))
     connector = [jar for jar in jars if "lance-spark" in os.path.basename(jar)]
     os.environ["PYSPARK_SUBMIT_ARGS"] = "--driver-class-path %s pyspark-shell" % ":".join(jar for jar in jars if jar not in connector)
-    env = gen_B.Env(a, session(",".join([a.jar, *connector])), None)
+    env = hudi_case.Env(a, session(",".join([a.jar, *connector])), None)
     asked_for = [re.compile(x) for x in a.cases.split(",") if x]
     for name, make in cases(env):
         if asked_for and not any(x.search(name) for x in asked_for): continue

@@ -9,8 +9,8 @@ returns from a table of the same writes with Avro blocks, without the columns th
 (hfile_twins.json). Hudi stores a column `key` empty, as in a metadata table, and reads the record key in its place.
 """
 import argparse, json, os, re, time, traceback
-import gen_B, gen_D, random_histories
-from gen_B import Case, cause, instants, log, session
+import gen_D, hudi_case, random_histories
+from hudi_case import Case, cause, instants, log, session
 
 MOR = "MERGE_ON_READ"
 AVRO = "org.apache.hudi.common.model.HoodieAvroRecordMerger"
@@ -42,12 +42,12 @@ def read_by_hudi(env, version, key="", codec="GZ"):
         env.tv = version if env.hudi != "0.15.0" else None
         c = written(env, name, "HFile data blocks in logs, which Hudi reads%s." % ("" if codec == "GZ" else ", compressed by " + codec), "hfile", key, codec)
         c.standard()
-        for n, i in enumerate([i for i in instants(c.base) if i[2] in gen_B.DATA]):
+        for n, i in enumerate([i for i in instants(c.base) if i[2] in hudi_case.DATA]):
             c.ask("time_travel_%d" % (n + 1), "time_travel", as_of=i[0], note="%s %s" % (i[0], i[2]))
         c.finish()
         d = json.load(open(os.path.join(env.out, "frag", name + ".json")))
-        gen_B.full_slice(env, d)
-        gen_B.save_frag(env, d)
+        hudi_case.full_slice(env, d)
+        hudi_case.save_frag(env, d)
     name = f"I_hfile{'_key' if key else ''}{'' if codec == 'GZ' else '_' + codec.lower()}_v{version}"
     return name, make
 
@@ -65,7 +65,7 @@ def history(env, seed):
         c.standard()
         gen_H.asked(c)
         d = json.load(open(os.path.join(env.out, "frag", name + ".json")))
-        gen_B.full_slice(env, d)
+        hudi_case.full_slice(env, d)
         gen_H.without_losers(env, d)
     return name, make
 
@@ -77,19 +77,19 @@ def read_from_a_twin(env, version):
         c = written(env, name, "HFile data blocks in logs; rows are those of a table of the same writes with Avro blocks, without %s." % ", ".join(OF_A_TABLE), "hfile")
         twin = written(env, name + "_twin", "", "avro")
         c.ask("snapshot", "snapshot"); twin.ask("snapshot", "snapshot")
-        for n, (i, j) in enumerate(zip(*([i for i in instants(b) if i[2] in gen_B.DATA] for b in (c.base, twin.base)))):
+        for n, (i, j) in enumerate(zip(*([i for i in instants(b) if i[2] in hudi_case.DATA] for b in (c.base, twin.base)))):
             c.ask("time_travel_%d" % (n + 1), "time_travel", as_of=i[0], note="%s %s" % (i[0], i[2]))
             twin.ask("time_travel_%d" % (n + 1), "time_travel", as_of=j[0])
-        d = dict(name=c.name, hudi=env.hudi, table_version=gen_B.table_version(c.base), table_type=MOR, what=c.what,
+        d = dict(name=c.name, hudi=env.hudi, table_version=hudi_case.table_version(c.base), table_type=MOR, what=c.what,
                  sql="; ".join(c.steps), notes=[], queries=[])
         d["instants"] = [list(i[:3]) for i in instants(c.base)]
         for q, t in zip(c.queries, twin.queries):
-            own = gen_B.run_query(env, c.base, c.name, dict(q), ".own")
-            answer = gen_B.run_query(env, twin.base, c.name, dict(t))
+            own = hudi_case.run_query(env, c.base, c.name, dict(q), ".own")
+            answer = hudi_case.run_query(env, twin.base, c.name, dict(t))
             without_table_columns(env, answer)
             log(own["id"], own["error"], answer["rows"])
             d["queries"].append({**own, "rows": answer["rows"], "expected": answer["expected"], "error": answer["error"], "own_error": own["error"] and own["error"].rpartition(" <- ")[2]})
-        gen_B.save_frag(env, d)
+        hudi_case.save_frag(env, d)
     name = f"I_hfile_v{version}"
     return name, make
 
@@ -124,7 +124,7 @@ def main():
         for catalogue, has_twin in (("cases_I.json", False), ("hfile_twins.json", True)):
             json.dump([d for d in packed if (d["hudi"] != "0.15.0") is has_twin], open(os.path.join(a.out, catalogue), "w"), indent=1)
         return
-    env = gen_B.Env(a, session(a.jar), None)
+    env = hudi_case.Env(a, session(a.jar), None)
     asked = [re.compile(x) for x in a.cases.split(",") if x]
     for name, make in cases(env):
         if asked and not any(x.search(name) for x in asked): continue

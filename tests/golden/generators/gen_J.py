@@ -9,8 +9,8 @@ stored parts. Time travel and changes fail with a given schema too: the rows of 
 while the instant was the newest. `--cases` and the layout of WORK and OUT are those of gen_B.py; needs pyarrow too.
 """
 import argparse, json, os, re, struct, sys, time, traceback
-import gen_B, gen_D
-from gen_B import Case, cause, instants, log, session
+import gen_D, hudi_case
+from hudi_case import Case, cause, instants, log, session
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "interop"))
 from hudi_java_client import java_write  # noqa: E402
@@ -158,7 +158,7 @@ class VariantCase(Case):
         self.steps.append("%s -> ['%s.%s']" % (text, new[0], new[2]))
         query = dict(id="time_travel_%d" % (len(self.newest) + 1), query="snapshot", as_of=None, begin=None, end=None, bounds="", options={},
                      note="%s %s: the snapshot when it was the newest" % (new[0], new[2]))
-        answer = gen_B.run_query(self.env, self.base, self.name, query)
+        answer = hudi_case.run_query(self.env, self.base, self.name, query)
         if answer["error"]: log(query["id"], answer["error"])
         self.newest.append({**answer, "query": "time_travel", "as_of": new[0]})
     def finish(self):
@@ -167,12 +167,12 @@ class VariantCase(Case):
         d = json.load(open(os.path.join(self.env.out, "frag", self.name + ".json")))
         for q in d["queries"]: self._full(d, q)
         d["queries"] += self.newest
-        gen_B.save_frag(self.env, d)
+        hudi_case.save_frag(self.env, d)
     def _full(self, d, q):
-        """`gen_B.full_slice` from these snapshots."""
+        """`hudi_case.full_slice` from these snapshots."""
         import pyarrow as pa, pyarrow.compute as pc, pyarrow.parquet as pq
         if q["query"] != "incremental" or q["error"]: return
-        of = [i[0] for i in d["instants"] if i[2] in gen_B.DATA and q["begin"] < i[1] <= (q["end"] or "9")]
+        of = [i[0] for i in d["instants"] if i[2] in hudi_case.DATA and q["begin"] < i[1] <= (q["end"] or "9")]
         source = [t for t in self.newest if t["as_of"] == of[-1]][0]
         q["full"], q["full_rows"] = None, 0
         if not source["expected"]: return
@@ -187,7 +187,7 @@ class VariantCase(Case):
         q["full"], q["full_rows"] = "expected/%s/%s.full.parquet" % (self.name, q["id"]), rows.num_rows
         path = os.path.join(self.env.out, q["full"])
         pq.write_table(rows, path)
-        if q["expected"] and gen_B.canon(path) == gen_B.canon(os.path.join(self.env.out, q["expected"])): os.remove(path); q["full"] = q["expected"]
+        if q["expected"] and hudi_case.canon(path) == hudi_case.canon(os.path.join(self.env.out, q["expected"])): os.remove(path); q["full"] = q["expected"]
 
 
 VALUES = {"null": None, "true": True, "int8": -7, "int64": 3000000000, "double": 2.5, "short": "hé", "long": "x" * 70, "array": [1, None, "two"],
@@ -279,7 +279,7 @@ def main():
     os.makedirs(a.work, exist_ok=True); os.makedirs(a.out, exist_ok=True)
     if a.stage == "pack": return gen_D.pack(a, "cases_J.json")
     os.environ["PYSPARK_SUBMIT_ARGS"] = "--driver-class-path %s pyspark-shell" % ":".join((a.java_client, a.jar))
-    env = gen_B.Env(a, session(a.jar), None)
+    env = hudi_case.Env(a, session(a.jar), None)
     asked = [re.compile(x) for x in a.cases.split(",") if x]
     for name, make in cases(env):
         if asked and not any(x.search(name) for x in asked): continue
