@@ -104,6 +104,19 @@ def comparable(value: pa.Scalar) -> Comparable | None:
     return None
 
 
+def comparables(values: pa.Array) -> list[Comparable | None]:
+    """`comparable` of each value, without an object of Arrow for each: a filter may have thousands, and each file of a
+    read tests them."""
+    kind = values.type
+    if pa.types.is_string(kind):
+        return values.cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
+    if kind == pa.time64("us") or (pa.types.is_timestamp(kind) and kind.unit == "us"):
+        return values.cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return values.to_pylist()  # type: ignore[no-any-return]
+    return [comparable(value) for value in values]
+
+
 class MayMatch:
     """A predicate that is tested against bounds repeatedly."""
 
@@ -161,7 +174,7 @@ class MayMatch:
         """The values of an IN list, sorted; None if one of them cannot be compared."""
         key = id(node)
         if key not in self._sorted_values:
-            values = [comparable(value) for value in node.values]
+            values = comparables(node.values)
             exact = [value for value in values if value is not None]
             self._sorted_values[key] = sorted(exact) if len(exact) == len(values) else None
         return self._sorted_values[key]
