@@ -251,6 +251,7 @@ def test_termination_during_the_imports_ends_the_daemon(monkeypatch: pytest.Monk
     modules = daemon.TaskModules()
     modules.note_use()
     monkeypatch.setattr(importlib, "import_module", lambda name: sys.exit(1))
-    monkeypatch.setattr(os, "_exit", imports.append)
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
     modules.import_used()
-    assert imports == [1]
+    assert codes == [1]
