@@ -76,8 +76,10 @@ class TaskModules:
     def note_use(self) -> None:
         """In the process of a task: tells the daemon that it used the modules. Not if files that the application added
         to the import path (`addPyFile`) contain such a package, because the daemon would import another one."""
+        if self._is_used[0] or TASK not in sys.modules:
+            return
         added = [entry for entry in sys.path if entry not in self._path]
-        if TASK in sys.modules and not any(PathFinder.find_spec(package, added) for package in PACKAGES):
+        if not any(PathFinder.find_spec(package, added) for package in PACKAGES):
             self._is_used[0] = 1
 
     def import_used(self) -> None:

@@ -149,7 +149,7 @@ def timeline(env, name, kind, k="k", s=0):
     try: c.cluster(op="schedule")
     except Exception as e: c.notes.append("schedule clustering: " + cause(e)); log(cause(e))
     if kind == "MERGE_ON_READ":
-        k = copy_as(c, "_pending_compaction", "the last compaction set back to inflight (its completed file removed, its new base files left behind) with a delta commit after it")
+        k = copy_as(c, "_pending_compaction", "the last compaction set back to inflight (its completed file removed, its new base files stay) with a delta commit after it")
         comp = [i for i in instants(k.base) if i[2] == "commit"]
         for i in comp[-1:]: os.remove(i[3]); k.steps.append("removed " + os.path.basename(i[3]))
     c.standard()
@@ -232,7 +232,7 @@ def cdc_types(env, name, kind, mode="DATA_BEFORE_AFTER"):
     c.standard(inc=False, cdc=True); c.finish()
 
 def adopt(env, name, kind, writer, what, sql):
-    """Ask a table that a failed run of another release left behind (a crash state nobody can write on purpose)."""
+    """Ask a table after a failed run of another release (a crash state nobody can write on purpose)."""
     c = Case.__new__(Case); c.env, c.name, c.kind, c.what = env, name, kind, what
     c.base = os.path.join(env.work, name); c.steps, c.queries, c.notes = [sql], [], ["written by %s, answers by %s" % (writer, env.hudi)]
     c.standard(); c.finish()

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.engine.spark import daemon
-from tests.unit.engine.spark.ended_daemon import PENSTOCK_PYTHON, EndedDaemon, ended_daemon
+from tests.unit.engine.spark.daemon_process import PENSTOCK_PYTHON, EndedDaemon, ended_daemon
 
 ENDLESS_WORKER = """
 import sys

@@ -13,7 +13,7 @@ import pyspark
 import pytest
 
 from penstock.engine.spark.interpreter import without_archives
-from tests.unit.engine.spark.ended_daemon import PENSTOCK_PYTHON, ended_daemon
+from tests.unit.engine.spark.daemon_process import PENSTOCK_PYTHON, ended_daemon
 
 OTHERS = ["", "/nowhere", "/nowhere.zip"]
 DESCRIBING_WORKER = """
